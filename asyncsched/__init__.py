@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from asyncsched.errors import MalformedAppHandleException as MalformedAppHandleException
     from asyncsched.errors import MalformedHandleError as MalformedHandleError
     from asyncsched.errors import MissingExtraError as MissingExtraError
+    from asyncsched.errors import MountError as MountError
     from asyncsched.errors import NotFoundError as NotFoundError
     from asyncsched.errors import PermissionDeniedError as PermissionDeniedError
     from asyncsched.errors import ReplicaFailure as ReplicaFailure
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from asyncsched.errors import UnavailableError as UnavailableError
     from asyncsched.errors import UnknownAppError as UnknownAppError
     from asyncsched.errors import UnknownAppException as UnknownAppException
+    from asyncsched.errors import UnknownResourceError as UnknownResourceError
     from asyncsched.errors import UnknownSchedulerError as UnknownSchedulerError
     from asyncsched.errors import UnknownSchedulerException as UnknownSchedulerException
     from asyncsched.errors import UsageError as UsageError
@@ -129,6 +131,7 @@ _HOME = {
     "MalformedAppHandleException": "asyncsched.errors",
     "MalformedHandleError": "asyncsched.errors",
     "MissingExtraError": "asyncsched.errors",
+    "MountError": "asyncsched.errors",
     "NotFoundError": "asyncsched.errors",
     "PermissionDeniedError": "asyncsched.errors",
     "ReplicaFailure": "asyncsched.errors",
@@ -153,6 +156,7 @@ _HOME = {
     "UnavailableError": "asyncsched.errors",
     "UnknownAppError": "asyncsched.errors",
     "UnknownAppException": "asyncsched.errors",
+    "UnknownResourceError": "asyncsched.errors",
     "UnknownSchedulerError": "asyncsched.errors",
     "UnknownSchedulerException": "asyncsched.errors",
     "UnreadableResult": "asyncsched.specs",

@@ -11,7 +11,7 @@ from pathlib import Path
 from asyncsched import AppDef, Role
 from asyncsched.clock import Clock
 from asyncsched.logs import LogOrigin, QueueSource, label
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.state import ReplicaStatus

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from asyncsched._dockerd import Daemon, read_objects
-from asyncsched.logs.stamps import StampReader
+from asyncsched.logs.rfc3339 import StampReader
 from asyncsched.schedulers.docker import DockerScheduler
 from benchmarks._docker import daemon, ended, run, scheduler, shell
 from benchmarks._harness import LEAST_ROUNDS, Claim, Rounds, at_most

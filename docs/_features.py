@@ -18,8 +18,8 @@ from sphinx.util.docutils import SphinxDirective
 from asyncsched.schedulers import Scheduler, Stream, get_scheduler
 from asyncsched.schedulers.hooks import SchedulerHooks
 from asyncsched.schedulers.ignored import FIELDS
-from asyncsched.schedulers.prepare import TIMEOUTS
 from asyncsched.schedulers.registry import find_built_in, known_names
+from asyncsched.schedulers.validation import TIMEOUTS
 from asyncsched.specs import RetryPolicy
 
 AnyScheduler = Scheduler[Any, Any]

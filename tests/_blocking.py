@@ -35,7 +35,7 @@ assert _SPEC is not None
 OURS = f"{Path(str(_SPEC.origin)).parent}/"
 
 # Reading what the kernel already holds is how logs are followed; see the design of logs.
-_MAY_READ = OURS + "logs/follow"
+_MAY_READ = OURS + "logs/open_files"
 _BRIEF = {
     threading.Thread.start.__code__,  # waits until the thread runs: microseconds, and no way around it
     ThreadPoolExecutor.submit.__code__,  # asks for an idle thread with a timeout of zero

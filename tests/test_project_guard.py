@@ -91,7 +91,7 @@ async def test_good_process():
 
 async def test_good_follow(tmp_path):
     (tmp_path / "log").write_bytes(b"line")
-    ours("open(path, 'rb').close()", "logs/follow.py", path=tmp_path / "log")
+    ours("open(path, 'rb').close()", "logs/open_files.py", path=tmp_path / "log")
 
 
 async def test_long_step():

@@ -18,7 +18,7 @@ MAP = PAGE.partition("## The map\n")[2].partition("\n## ")[0]
 BACKENDS = ("local", "docker", "kubernetes", "aws_batch", "gcp_batch", "slurm")
 PURE = ("names", "options", "request", "status")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-SHARED = ("layout", "lines", "machine", "files", "marks")
+SHARED = ("formats", "lines", "host", "files", "identity_tags")
 
 
 def table(after: str) -> list[list[str]]:

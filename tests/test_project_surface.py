@@ -13,6 +13,7 @@ from types import FunctionType, ModuleType
 import pytest
 
 import asyncsched
+import asyncsched.errors
 from tests import surface
 
 _DESCRIBED = (FunctionType, property, classmethod, staticmethod)
@@ -25,6 +26,22 @@ def test_the_surface_is_what_was_promised() -> None:
     changes = "\n".join(difference)
 
     assert not changes, f"{changes}\nif this is meant: python -m tests.surface --write"
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    package = Path(asyncsched.__file__).parent
+    homes: dict[str, list[str]] = {}
+    for path in package.rglob("*.py"):
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(package)))
+
+    assert len(homes) > 300
+    assert {} == {name: paths for name, paths in homes.items() if len(paths) > 1}
+
+
+def test_every_error_is_at_the_front_door() -> None:
+    assert {*asyncsched.errors.__all__} <= {*asyncsched.__all__}
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import aiohttp
 from aiodocker.images import DockerImages
 
-from asyncsched._dockerd.connection import Connection, endless, hang_up, open_connection
+from asyncsched._dockerd.connection import DaemonConnection, endless, hang_up, open_connection
 from asyncsched._dockerd.endpoint import Endpoint, find_endpoint
 from asyncsched._dockerd.errors import IN_BAND, CutOffError, answer_error, translating
 from asyncsched._dockerd.objects import read_objects
@@ -65,7 +65,7 @@ class Daemon:
         self._retry_for = retry_for
         self._clock = clock or Clock()
         self._endpoint = endpoint
-        self._connection: Connection | None = None
+        self._connection: DaemonConnection | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
 
@@ -363,10 +363,10 @@ class Daemon:
         return translating(self._endpoint, what, backend=self.backend, operation=operation)
 
     @staticmethod
-    def _url(connection: Connection, path: str) -> str:
+    def _url(connection: DaemonConnection, path: str) -> str:
         return f"{connection.docker.docker_host}/{connection.docker.api_version}/{quote(path)}"
 
-    async def _connected(self, operation: str) -> Connection:
+    async def _connected(self, operation: str) -> DaemonConnection:
         if self._connection is None:
             async with self._connecting:
                 if self._connection is None:
@@ -378,12 +378,12 @@ class Daemon:
         if self._closed:
             raise ClosedError("this connection to Docker is closed", why="its scheduler has been closed")
 
-    async def _connect(self, operation: str) -> Connection:
+    async def _connect(self, operation: str) -> DaemonConnection:
         endpoint = self._endpoint
         if endpoint is None:
             endpoint = self._endpoint = await asyncio.to_thread(find_endpoint, os.environ, Path.home())
 
-        async def connect() -> Connection:
+        async def connect() -> DaemonConnection:
             with translating(endpoint, "cannot talk to Docker", backend=self.backend, operation=operation):
                 return await open_connection(endpoint, self._request_timeout)
 
@@ -394,7 +394,7 @@ class Daemon:
         return connection
 
 
-def _container(connection: Connection, name: str) -> Any:
+def _container(connection: DaemonConnection, name: str) -> Any:
     # aiodocker's containers are only partly typed, which strict type checkers reject.
     containers: Any = connection.docker.containers
     return containers.container(name)

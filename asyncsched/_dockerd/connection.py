@@ -15,12 +15,12 @@ from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched._dockerd.errors import ForeignAnswerError
 from asyncsched.errors import ConfigError
 
-__all__ = ["Connection", "endless", "hang_up", "open_connection"]
+__all__ = ["DaemonConnection", "endless", "hang_up", "open_connection"]
 
 CONNECT_TIMEOUT = 10.0
 
 
-class Connection(NamedTuple):
+class DaemonConnection(NamedTuple):
     docker: Docker
     session: aiohttp.ClientSession
     plain: aiohttp.ClientSession
@@ -32,7 +32,7 @@ class Connection(NamedTuple):
         await self.session.close()
 
 
-async def open_connection(endpoint: Endpoint, request_timeout: float) -> Connection:
+async def open_connection(endpoint: Endpoint, request_timeout: float) -> DaemonConnection:
     """Connect to the daemon and agree on an API version; raises what aiohttp does, or ForeignAnswerError."""
     connection = await _open(endpoint, request_timeout)
     try:
@@ -43,7 +43,7 @@ async def open_connection(endpoint: Endpoint, request_timeout: float) -> Connect
     return connection
 
 
-async def _agree_on_version(connection: Connection) -> str:
+async def _agree_on_version(connection: DaemonConnection) -> str:
     # Through the session: aiodocker would request the version with a version in the URL.
     async with connection.session.get(f"{connection.docker.docker_host}/version") as response:
         response.raise_for_status()
@@ -53,7 +53,7 @@ async def _agree_on_version(connection: Connection) -> str:
         return f"v{answer['ApiVersion']}"
 
 
-async def _open(endpoint: Endpoint, request_timeout: float) -> Connection:
+async def _open(endpoint: Endpoint, request_timeout: float) -> DaemonConnection:
     connector, url = await asyncio.to_thread(_prepare, endpoint)
     timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=CONNECT_TIMEOUT)
     bound = connector()
@@ -62,7 +62,7 @@ async def _open(endpoint: Endpoint, request_timeout: float) -> Connection:
     session = aiohttp.ClientSession(connector=bound, timeout=timeout, trace_configs=[trace])
     plain = aiohttp.ClientSession(connector=bound, connector_owner=False, version=aiohttp.HttpVersion10)
     docker = Docker(url, connector=bound, session=session, timeout=timeout)
-    return Connection(docker, session, plain)
+    return DaemonConnection(docker, session, plain)
 
 
 def _prepare(endpoint: Endpoint) -> tuple[Callable[[], aiohttp.BaseConnector], str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asyncsched.components.signature import Parameter
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import ListAppResponse
-    from asyncsched.specs.options import runopts
+    from asyncsched.specs.run_options import runopts
 
 __all__ = [
     "PART",

@@ -25,7 +25,7 @@ from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.registry import get_default_scheduler_name, known_names
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.options import CfgVal, runopts
+from asyncsched.specs.run_options import CfgVal, runopts
 from asyncsched.specs.secret import show_secrets
 from asyncsched.specs.state import AppState, AppStatus
 from asyncsched.views.endings import why_ended

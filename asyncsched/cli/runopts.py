@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from asyncsched.runner.config import Config
     from asyncsched.runner.runner import Runner
-    from asyncsched.specs.options import runopts
+    from asyncsched.specs.run_options import runopts
 
 __all__ = ["command"]
 

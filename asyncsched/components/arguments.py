@@ -7,7 +7,7 @@ from typing import cast
 
 from asyncsched.components.signature import Parameter, Value
 from asyncsched.errors import ComponentError
-from asyncsched.specs.option_text import pairs_of_torchx, parse_value, split_pairs
+from asyncsched.specs.run_options_text import pairs_of_torchx, parse_value, split_pairs
 from asyncsched.specs.secret import MASK
 from asyncsched.specs.secret_names import is_secret_name
 

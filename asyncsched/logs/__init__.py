@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from asyncsched import _lazy
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.stream import LogStatistics, LogStream
 
 if TYPE_CHECKING:
     from asyncsched.logs.connection import ConnectionSource, NotStarted
-    from asyncsched.logs.core import LogSink
+    from asyncsched.logs.engine import LogSink
     from asyncsched.logs.files import FileSource
-    from asyncsched.logs.hub import HubEvent, HubStatistics, LogHub
     from asyncsched.logs.resume import Hole, Resume
+    from asyncsched.logs.rfc3339 import StampReader
+    from asyncsched.logs.shared_query import HubEvent, HubStatistics, LogHub
+    from asyncsched.logs.shared_source import HubSource
     from asyncsched.logs.source import LogSource, QueueSource
     from asyncsched.logs.split import LineSplitter
-    from asyncsched.logs.stamps import StampReader
-    from asyncsched.logs.subscriber import HubSource
 
 __all__ = [
     "ConnectionSource",
@@ -50,17 +50,17 @@ _HOME = {
     "ConnectionSource": "asyncsched.logs.connection",
     "FileSource": "asyncsched.logs.files",
     "Hole": "asyncsched.logs.resume",
-    "HubEvent": "asyncsched.logs.hub",
-    "HubSource": "asyncsched.logs.subscriber",
-    "HubStatistics": "asyncsched.logs.hub",
+    "HubEvent": "asyncsched.logs.shared_query",
+    "HubSource": "asyncsched.logs.shared_source",
+    "HubStatistics": "asyncsched.logs.shared_query",
     "LineSplitter": "asyncsched.logs.split",
-    "LogHub": "asyncsched.logs.hub",
-    "LogSink": "asyncsched.logs.core",
+    "LogHub": "asyncsched.logs.shared_query",
+    "LogSink": "asyncsched.logs.engine",
     "LogSource": "asyncsched.logs.source",
     "NotStarted": "asyncsched.logs.connection",
     "QueueSource": "asyncsched.logs.source",
     "Resume": "asyncsched.logs.resume",
-    "StampReader": "asyncsched.logs.stamps",
+    "StampReader": "asyncsched.logs.rfc3339",
 }
 
 __getattr__ = _lazy.lazily(__name__, _HOME)

@@ -20,7 +20,7 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
 from asyncsched.logs.file_reader import Cut, FileReader, Item, PastEnd
-from asyncsched.logs.follow import Follower, Watch, follower_of
+from asyncsched.logs.inotify import FileWatch, Follower, follower_of
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
 from asyncsched.logs.source import LogSource
 from asyncsched.logs.split import LineSplitter
@@ -104,7 +104,7 @@ class FileSource(LogSource):
         self._pause = FIRST_LOOK
         self._is_silent = False  # nobody tells of its growth
         self._looked = False  # it is time that has ended the last wait
-        self._watch: tuple[int, Watch] | None = None
+        self._watch: tuple[int, FileWatch] | None = None
 
     # What the engine sees.
 

@@ -10,7 +10,7 @@ from functools import partial
 from asyncsched._streams import Waiter
 from asyncsched.errors import LogStreamError, ReplicaFailure
 from asyncsched.logs.line import LogLine, any_gaps, utc
-from asyncsched.logs.select import LogQuery, in_range, is_ranged, matching
+from asyncsched.logs.query import LogQuery, in_range, is_ranged, matching
 from asyncsched.logs.source import LogSource
 
 __all__ = ["Merge"]

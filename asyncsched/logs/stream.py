@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from asyncsched._streams import SteppedStream
 from asyncsched._typing import override
 from asyncsched.logs.line import LogLine
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 
 if TYPE_CHECKING:
-    from asyncsched.logs.core import LogCore, LogSink, OpenLogs
-    from asyncsched.logs.gather import Opening
+    from asyncsched.logs.engine import LogCore, LogSink, OpenLogs
+    from asyncsched.logs.many_apps import Opening
 
 __all__ = ["LogStatistics", "LogStream"]
 
@@ -49,7 +49,7 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
     """
 
     def __init__(self, query: LogQuery, open_logs: OpenLogs, *, cleanup_timeout: float = 10.0) -> None:
-        from asyncsched.logs.core import LogCore  # half of the engine: loaded with the first log
+        from asyncsched.logs.engine import LogCore  # half of the engine: loaded with the first log
 
         super().__init__(LogCore(query, open_logs, cleanup_timeout))
         self._ready: Iterator[LogLine] = iter(())  # over what was handed on last: to copy it would cost a tenth of all
@@ -65,8 +65,8 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
         """
         if len(streams) == 1:
             return streams[0]
-        from asyncsched.logs.core import open_nothing
-        from asyncsched.logs.gather import open_all
+        from asyncsched.logs.engine import open_nothing
+        from asyncsched.logs.many_apps import open_all
 
         first = streams[0]._core.query if streams else LogQuery(app_id="")
         whole = cls(first._replace(app_id=f"{len(streams)} apps"), open_nothing, cleanup_timeout=0.0)
@@ -82,8 +82,8 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
             query: What is asked of all of them.
             parts: Makes them, in steps that do not hold the loop. What it raises is raised by the whole.
         """
-        from asyncsched.logs.core import open_nothing
-        from asyncsched.logs.gather import open_all
+        from asyncsched.logs.engine import open_nothing
+        from asyncsched.logs.many_apps import open_all
 
         whole = cls(query, open_nothing)
         core = whole._core  # and not the stream, which nothing but its user may hold
@@ -97,8 +97,8 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
     @classmethod
     def growing(cls, query: LogQuery, parts: Callable[[], AsyncIterable[LogStream]]) -> LogStream:
         """Return the same of streams each of which is read as soon as it is there, while others are still to come."""
-        from asyncsched.logs.core import open_nothing
-        from asyncsched.logs.gather import open_growing
+        from asyncsched.logs.engine import open_nothing
+        from asyncsched.logs.many_apps import open_growing
 
         whole = cls(query, open_nothing)
         core = whole._core

@@ -24,8 +24,8 @@ from asyncsched.schedulers.shape import check_session
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.given import unexpected
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.options import runopts
-from asyncsched.specs.sightings import Sightings
+from asyncsched.specs.last_seen import LastSeenApps
+from asyncsched.specs.run_options import runopts
 
 if TYPE_CHECKING:
     from asyncsched.runner.groups.host import Closable
@@ -65,7 +65,7 @@ class _RunnerBase(AsyncOnly):
         self._component_defaults = component_defaults or {}
         self.clock = Clock()
         self._calls = CallLog(name)
-        self._seen = Sightings()
+        self._seen = LastSeenApps()
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
         self._watches: weakref.WeakSet[AppEventStream] = weakref.WeakSet()
         self._groups: set[Closable] = set()

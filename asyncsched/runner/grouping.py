@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.reading import _ReadingRunner
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.given import is_a, unexpected

@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.clock import Clock
-from asyncsched.logs.select import LogArguments
+from asyncsched.logs.query import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.groups.settings import Cfg

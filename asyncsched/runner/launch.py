@@ -17,7 +17,7 @@ from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.given import kind, unexpected, words
 from asyncsched.specs.handle import AppHandle, make_app_handle
 from asyncsched.specs.macros import macros
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import AppState, AppStatus
 
 if TYPE_CHECKING:

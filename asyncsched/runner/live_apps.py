@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.answers import AppEvent
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.runner.report import AppList

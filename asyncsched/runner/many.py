@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.answers import status_of
 from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.report import AppStatuses
 from asyncsched.runner.waiting import App, apps_of
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppStatus
+from asyncsched.specs.to_plain import JsonValue
 
 AnswerT = TypeVar("AnswerT")
 

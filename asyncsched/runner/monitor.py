@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from asyncsched._streams import AsyncStream, SteppedStream, StreamCore, Waiter
 from asyncsched._tasks import close_all, outlast
 from asyncsched._typing import override
-from asyncsched.logs.budget import LoopBudget, budget_of
+from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.runner.answers import AppEvent, app_event
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream, WatchStatistics
 from asyncsched.specs.handle import AppHandle, parse_app_handle, schedulers_of
 from asyncsched.specs.state import AppStatus
 
@@ -78,6 +78,8 @@ class _Core(StreamCore):
         self._error: BaseException | None = None
         self._waiter = Waiter()
         self._budget: LoopBudget | None = None
+        self._events = 0
+        self._merged = 0  # by watches that are over
 
     def ask(self, handles: Collection[str], *, wanted: bool) -> None:
         """Take note of what is to be watched, or no more, from the next step on; raise for what is no handle."""
@@ -162,6 +164,7 @@ class _Core(StreamCore):
                 self._arms[name] = self._arms.pop(name)  # the others come first next time
                 if event.over:
                     self.watched.discard(event.handle)
+                self._events += 1
                 self._on_event(event)
                 return event
             if arm.ended:
@@ -171,8 +174,18 @@ class _Core(StreamCore):
     def _give_up(self, arm: _Arm) -> int:
         left = self.watched.intersection(arm.handles.values())
         self.watched -= left
+        self._merged += arm.states.statistics().merged
         del self._arms[arm.name]
         return len(left)
+
+    def statistics(self) -> WatchStatistics:
+        arms = [arm.states.statistics() for arm in self._arms.values()]
+        return WatchStatistics(
+            watched=len(self.watched) + sum(wanted for _, wanted in self.asked),
+            events=self._events,
+            pending=sum(each.pending for each in arms),
+            merged=self._merged + sum(each.merged for each in arms),
+        )
 
     def finish(self) -> None:
         self._follow = False
@@ -203,6 +216,7 @@ class _Core(StreamCore):
         """End the waiting tasks and the watches of all schedulers."""
         waiting = self._detach()
         arms, self._arms = self._arms, {}
+        self._merged += sum(arm.states.statistics().merged for arm in arms.values())
         try:
             await outlast(waiting, CLEANUP_TIMEOUT)
         finally:
@@ -259,7 +273,11 @@ class AppEventStream(SteppedStream[AppEvent, _Core]):
     @property
     def watched(self) -> int:
         """How many apps are watched that have not ended, those that the next step begins with included."""
-        return len(self._core.watched) + sum(wanted for _, wanted in self._core.asked)
+        return self._core.statistics().watched
+
+    def statistics(self) -> WatchStatistics:
+        """Return what the watch has done so far, over all schedulers."""
+        return self._core.statistics()
 
     def __repr__(self) -> str:
         return f"<AppEventStream {self._core.state}, {self.watched} apps>"
@@ -280,6 +298,10 @@ class CompletionStream(AsyncStream[tuple[AppHandle, AppStatus | None]]):
     async def aclose(self) -> None:
         """End the watch; the apps are not touched. Idempotent."""
         await self._events.aclose()
+
+    def statistics(self) -> WatchStatistics:
+        """Return what the watch of these apps has done so far: its events are all changes, not only ends."""
+        return self._events.statistics()
 
     def __repr__(self) -> str:
         return f"<CompletionStream of {self._events!r}>"

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal, Unpack
 
-from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import LogArguments, LogQuery, check_stream, make_query
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.logs.query import LogArguments, LogQuery, check_stream, make_query
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.answers import AppEvent
 from asyncsched.runner.many import _ManyRunner
 from asyncsched.runner.monitor import AppEventStream
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.given import as_several
 from asyncsched.specs.handle import parse_app_handle, schedulers_of
 from asyncsched.specs.stream import Stream

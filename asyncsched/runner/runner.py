@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Never, Unpack
 
 from asyncsched._tasks import gather_bounded
-from asyncsched.logs.budget import budget_of
-from asyncsched.logs.select import LogSelection
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.logs.query import LogSelection
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.answers import app_def_of, status_of
 from asyncsched.runner.grouped import rows_of_group

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from asyncsched._streams import AsyncStream
 from asyncsched.clock import Clock
 from asyncsched.errors import UnknownAppError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.answers import AppEvent, app_def_of
 from asyncsched.specs.handle import AppHandle, schedulers_of
@@ -20,7 +20,7 @@ from asyncsched.views.live_table import LiveTable
 from asyncsched.views.text import one_line
 
 if TYPE_CHECKING:
-    from asyncsched.logs.select import LogArguments
+    from asyncsched.logs.query import LogArguments
     from asyncsched.runner.groups.host import Host
 
 __all__ = ["ShownApps"]

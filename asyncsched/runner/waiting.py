@@ -10,11 +10,11 @@ from math import isnan
 from typing import TypeAlias
 
 from asyncsched.errors import UnknownAppError, UsageError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.answers import AppEvent
 from asyncsched.specs.given import as_several, unexpected
 from asyncsched.specs.handle import AppHandle, parse_app_handle
-from asyncsched.specs.sightings import Sightings
+from asyncsched.specs.last_seen import LastSeenApps
 from asyncsched.specs.state import AppStatus
 
 __all__ = ["App", "Ends", "apps_of", "check_wait", "raise_unless_succeeded"]
@@ -72,7 +72,7 @@ class Ends:
         seen: What was seen of them before.
     """
 
-    def __init__(self, seen: Sightings) -> None:
+    def __init__(self, seen: LastSeenApps) -> None:
         self._seen = seen
         self._left: dict[App, AppEvent] = {}
         self._ended: dict[App, AppStatus | None] = {}

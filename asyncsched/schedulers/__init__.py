@@ -16,15 +16,12 @@ if TYPE_CHECKING:
     from asyncsched.schedulers._common.tombstone import Tombstone as Tombstone
     from asyncsched.schedulers.api import Scheduler as Scheduler
     from asyncsched.schedulers.blocking import from_blocking as from_blocking
-    from asyncsched.schedulers.bounds import Tunables as Tunables
     from asyncsched.schedulers.feed import FeedStatistics as FeedStatistics
     from asyncsched.schedulers.hooks import WorkspaceBuilder as WorkspaceBuilder
+    from asyncsched.schedulers.lifetime import Tunables as Tunables
     from asyncsched.schedulers.lines import filter_regex as filter_regex
     from asyncsched.schedulers.lines import split_lines as split_lines
     from asyncsched.schedulers.lines import split_lines_iterator as split_lines_iterator
-    from asyncsched.schedulers.port import Answers as Answers
-    from asyncsched.schedulers.port import StatePort as StatePort
-    from asyncsched.schedulers.prepare import check_seconds as check_seconds
     from asyncsched.schedulers.registry import SchedulerFactory as SchedulerFactory
     from asyncsched.schedulers.registry import get_default_scheduler_name as get_default_scheduler_name
     from asyncsched.schedulers.registry import get_scheduler as get_scheduler
@@ -32,7 +29,10 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.responses import DescribeAppResponse as DescribeAppResponse
     from asyncsched.schedulers.responses import ListAppResponse as ListAppResponse
     from asyncsched.schedulers.responses import StateEvent as StateEvent
-    from asyncsched.schedulers.watch import StateStream as StateStream
+    from asyncsched.schedulers.state_reports import Answers as Answers
+    from asyncsched.schedulers.state_reports import StatePort as StatePort
+    from asyncsched.schedulers.state_stream import StateStream as StateStream
+    from asyncsched.schedulers.validation import check_seconds as check_seconds
     from asyncsched.specs.stream import Stream as Stream
 
 __all__ = [
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "Answers": "asyncsched.schedulers.port",
+    "Answers": "asyncsched.schedulers.state_reports",
     "DescribeAppResponse": "asyncsched.schedulers.responses",
     "FeedStatistics": "asyncsched.schedulers.feed",
     "Finished": "asyncsched.schedulers._common.program",
@@ -76,14 +76,14 @@ _HOME = {
     "SchedulerFactory": "asyncsched.schedulers.registry",
     "Started": "asyncsched.schedulers._common.program_start",
     "StateEvent": "asyncsched.schedulers.responses",
-    "StatePort": "asyncsched.schedulers.port",
-    "StateStream": "asyncsched.schedulers.watch",
+    "StatePort": "asyncsched.schedulers.state_reports",
+    "StateStream": "asyncsched.schedulers.state_stream",
     "Stream": "asyncsched.specs.stream",
     "Tombstone": "asyncsched.schedulers._common.tombstone",
-    "Tunables": "asyncsched.schedulers.bounds",
+    "Tunables": "asyncsched.schedulers.lifetime",
     "WorkspaceBuilder": "asyncsched.schedulers.hooks",
     "app_note": "asyncsched.schedulers._common.roles",
-    "check_seconds": "asyncsched.schedulers.prepare",
+    "check_seconds": "asyncsched.schedulers.validation",
     "filter_regex": "asyncsched.schedulers.lines",
     "from_blocking": "asyncsched.schedulers.blocking",
     "get_default_scheduler_name": "asyncsched.schedulers.registry",

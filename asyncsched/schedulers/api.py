@@ -25,22 +25,22 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError
-from asyncsched.logs.select import LogQuery, check_stream, make_query, to_ns
+from asyncsched.logs.query import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogStream
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.shape import check_app_id, check_app_ids, check_rows
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.schedulers.submitting import Submitting
-from asyncsched.schedulers.watch import StateStream
-from asyncsched.specs.options import runopts
+from asyncsched.specs.run_options import runopts
 from asyncsched.specs.state import AppState
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.logs.core import LogSink
+    from asyncsched.logs.engine import LogSink
 
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
@@ -206,7 +206,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
         return stream
 
     async def _open_logs(self, query: LogQuery, sink: LogSink) -> None:
-        from asyncsched.schedulers.tail import LogOpener  # only who reads a log pays for it
+        from asyncsched.schedulers.log_opener import LogOpener  # only who reads a log pays for it
 
         opener = LogOpener(
             describe=self.describe,

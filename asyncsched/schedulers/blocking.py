@@ -14,22 +14,22 @@ from typing import Any, TypeVar, Unpack, cast
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError, InvalidRequestError, SchedulerError, UsageError
 from asyncsched.logs.line import LogOrigin, utc
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.blocking_answers import Submitted, in_clear, options_of, read_response, read_row, translate
 from asyncsched.schedulers.blocking_logs import ThreadLines
 from asyncsched.schedulers.blocking_threads import CallThreads
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import not_ended
-from asyncsched.schedulers.prepare import as_mapping
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.validation import as_mapping
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.masking import find_secrets
 from asyncsched.specs.names import make_unique
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 

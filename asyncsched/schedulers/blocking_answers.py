@@ -24,7 +24,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import NONE, AppDef, Role
 from asyncsched.specs.copies import copied
 from asyncsched.specs.not_kept import NotKept
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.secret import redact, reveal, revealed, revealed_env
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus
 

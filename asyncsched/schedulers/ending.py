@@ -9,8 +9,8 @@ from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, SchedulerError
 from asyncsched.schedulers.hooks import TERMINAL, OptsT, RequestT, SchedulerHooks
 from asyncsched.schedulers.shape import check_app_ids
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["Ending", "not_ended"]
 

@@ -16,11 +16,11 @@ from asyncsched._streams import for_one
 from asyncsched._tasks import SharedTask, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
-from asyncsched.logs.budget import budget_of
-from asyncsched.schedulers.pace import FeedPace
-from asyncsched.schedulers.port import Answers, StatePort
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.schedulers.polling import FeedPace
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, fingerprint
-from asyncsched.schedulers.watch import StateStream, Subscription
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.state_stream import StateStream, Subscription
 
 __all__ = ["FeedStatistics", "StateFeed"]
 

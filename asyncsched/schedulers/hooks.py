@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.select import LogQuery
-from asyncsched.schedulers.bounds import SchedulerBounds
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers.ignored import find_ignored
-from asyncsched.schedulers.port import Answers, StatePort, as_answer
+from asyncsched.schedulers.lifetime import SchedulerBounds
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort, as_answer
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.names import derive_id, make_unique
-from asyncsched.specs.options import CfgVal
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["TERMINAL", "OptsT", "RequestT", "SchedulerHooks", "WorkspaceBuilder"]
 

@@ -259,7 +259,7 @@ def _parameters_of(factory: Callable[..., object]) -> tuple[str, Sequence[str] |
     """Return the name of the first parameter, which is the session's name, and those of all others; None for any."""
     import inspect
 
-    from asyncsched.schedulers.bounds import Tunables
+    from asyncsched.schedulers.lifetime import Tunables
 
     if isinstance(factory, _LazyFactory):
         return "session_name", [*factory.takes, *Tunables.__annotations__]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
-from asyncsched.logs.select import check_time
+from asyncsched.logs.query import check_time
 from asyncsched.specs.app import MISSING, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.encodable import half_character

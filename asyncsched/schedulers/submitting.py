@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from typing import Unpack
 
 from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
-from asyncsched.logs.budget import budget_of
-from asyncsched.schedulers.bounds import Tunables
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.built_in import with_workspaces
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
 from asyncsched.schedulers.ignored import Notices, find_unknown_macros
-from asyncsched.schedulers.prepare import (
+from asyncsched.schedulers.lifetime import Tunables
+from asyncsched.schedulers.shape import check_dryrun, check_workspace
+from asyncsched.schedulers.told import remember, told
+from asyncsched.schedulers.validation import (
     as_mapping,
     check_app,
     check_key,
@@ -25,13 +27,11 @@ from asyncsched.schedulers.prepare import (
     digest_of_request,
     has_timeout,
 )
-from asyncsched.schedulers.shape import check_dryrun, check_workspace
-from asyncsched.schedulers.told import remember, told
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
-from asyncsched.specs.options import CfgVal, runopts
+from asyncsched.specs.run_options import CfgVal, runopts
 
 __all__ = ["Submitting"]
 

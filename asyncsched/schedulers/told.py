@@ -14,7 +14,7 @@ from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo, Made
 from asyncsched.specs.keeping import Keeper, ToldApp
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
-from asyncsched.specs.plain import Plain, plain
+from asyncsched.specs.to_plain import Plain, to_plain
 
 __all__ = ["differences", "listed", "remember", "told"]
 
@@ -131,7 +131,7 @@ def _has_hook(role: Role) -> bool:
 
 
 async def _copy(request: object) -> Plain:
-    return plain(request) if _is_small(request) else await asyncio.to_thread(plain, request)
+    return to_plain(request) if _is_small(request) else await asyncio.to_thread(to_plain, request)
 
 
 async def _keeper(info: AppDryRunInfo[Any], *values: object) -> Keeper:

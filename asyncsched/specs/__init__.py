@@ -19,10 +19,9 @@ from asyncsched.specs.macros import macros
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, format_mounts, parse_mounts
 from asyncsched.specs.names import derive_id, make_unique, normalize_str
 from asyncsched.specs.not_kept import NotKept
-from asyncsched.specs.options import CfgVal, get_type_name, runopt, runopts
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources import get_named_resources, named_resources, resource
 from asyncsched.specs.result import UnreadableResult
+from asyncsched.specs.run_options import CfgVal, get_type_name, runopt, runopts
 from asyncsched.specs.secret import (
     Secret,
     masked_env,
@@ -46,6 +45,7 @@ from asyncsched.specs.state import (
     is_terminal,
 )
 from asyncsched.specs.stream import Stream
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = [
     "MISSING",

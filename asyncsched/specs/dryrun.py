@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from asyncsched.errors import UsageError
 from asyncsched.specs.masking import find_secrets, masked
-from asyncsched.specs.plain import Plain
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.secret import redact, showing_secrets
+from asyncsched.specs.to_plain import Plain
 
 if TYPE_CHECKING:
     from asyncsched.specs.app import AppDef
-    from asyncsched.specs.options import CfgVal
+    from asyncsched.specs.run_options import CfgVal
 
 __all__ = ["AppDryRunInfo", "Ignored", "Made", "WorkspacePlan", "pretty"]
 

@@ -20,12 +20,12 @@ from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.encodable import half_character
 from asyncsched.specs.mentions import LONGEST_TEXT, may_hold_secret, which_may_hold_secrets
 from asyncsched.specs.not_kept import NotKept
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.said import Said
 from asyncsched.specs.secret import MASK, Secret
 from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.secret_text import follows_login, gives_password, secret_spans
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["A_SECRET", "Keeper", "ToldApp", "keeper_of", "number_or_null", "secrets_in"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asyncsched.specs.plain import Plain, plain
 from asyncsched.specs.secret import MASK, Secret, showing_secrets
 from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_text import follows_secret_option, replaced, secret_spans
+from asyncsched.specs.to_plain import Plain, to_plain
 
 __all__ = ["find_secrets", "hidden", "is_hidden", "masked"]
 
@@ -22,12 +22,12 @@ def masked(value: object) -> Plain:
     Hidden are instances of ``Secret``; strings and numbers whose key or whose sibling ``name`` says that they are
     secret; and in any text what `secret_text` finds: ``NAME=value``, ``--name value``, a URL's password.
     """
-    return _shown(plain(value)) if showing_secrets() else hidden(value)
+    return _shown(to_plain(value)) if showing_secrets() else hidden(value)
 
 
 def hidden(value: object) -> Plain:
     """Return what `masked` does, inside ``show_secrets()`` too: for what is kept."""
-    return _masked(plain(value))
+    return _masked(to_plain(value))
 
 
 def _shown(value: Plain) -> Plain:
@@ -64,7 +64,7 @@ def _is_hidden(owner: dict[str, Plain], key: str) -> bool:
 
 def find_secrets(*values: object) -> list[str]:
     """Return the values that :func:`masked` would hide, each once."""
-    return list(dict.fromkeys(secret for value in values for secret in _find(plain(value))))
+    return list(dict.fromkeys(secret for value in values for secret in _find(to_plain(value))))
 
 
 def _find(value: Plain) -> Iterator[str]:

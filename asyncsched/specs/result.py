@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["LARGEST_RESULT", "RESULT_FILE", "UnreadableResult", "read_result"]
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from asyncsched.specs.app import NONE
-from asyncsched.specs.plain import Plain, plain
+from asyncsched.specs.to_plain import Plain, to_plain
 from asyncsched.specs.yaml import to_yaml
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _replica_to_json(replica: ReplicaStatus) -> dict[str, Plain]:
 
 
 def _json_value(value: object) -> Plain:
-    return value.isoformat() if isinstance(value, datetime) else plain(value)
+    return value.isoformat() if isinstance(value, datetime) else to_plain(value)
 
 
 def status_to_yaml(status: AppStatus) -> str:

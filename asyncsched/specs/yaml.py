@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from asyncsched.specs.plain import Plain
+    from asyncsched.specs.to_plain import Plain
 
 __all__ = ["to_yaml"]
 

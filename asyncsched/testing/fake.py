@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 from asyncsched._typing import Doc, override
 from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers._common.roles import app_note
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ending import not_ended
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import check_request, check_seconds, other_app
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import check_request, check_seconds, other_app
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.macros import macros
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import read_result
 from asyncsched.specs.state import AppState, ReplicaStatus, RoleStatus, combine, find_cause
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.specs.value import Value
 from asyncsched.testing.service import NEVER_STARTS, NO_LIMITS, FakeApp, FakeService, Limits
 

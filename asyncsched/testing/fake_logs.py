@@ -11,9 +11,9 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import UnavailableError
 from asyncsched.logs.connection import ConnectionSource, NotStarted
-from asyncsched.logs.hub import HubEvent, LogHub
 from asyncsched.logs.line import LogLine, LogOrigin, label
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
+from asyncsched.logs.shared_query import HubEvent, LogHub
 from asyncsched.logs.source import LogSource
 from asyncsched.logs.split import LineSplitter
 from asyncsched.specs.state import AppState, ReplicaStatus

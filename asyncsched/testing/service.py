@@ -12,12 +12,12 @@ from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.line import utc
 from asyncsched.schedulers._common.roles import app_note, read_app_note
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import revealed_env
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 from asyncsched.specs.stream import Stream
+from asyncsched.specs.to_plain import JsonValue
 
 if TYPE_CHECKING:
     from asyncsched.testing.shell import Step

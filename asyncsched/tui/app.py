@@ -17,7 +17,7 @@ from asyncsched._tasks import BackgroundTasks, outlast
 from asyncsched._typing import override
 from asyncsched.tui.painter import Painter
 from asyncsched.tui.panes import HeadLine, HeadPane, LogPane, Styles, TablePane, TextLine, TextPane
-from asyncsched.tui.readers import PEEKED, LastLines, LogReader, peek, tail_for
+from asyncsched.tui.readers import PEEKED, LastLines, PaneReader, peek, tail_for
 from asyncsched.tui.screens import HELP, Question, TextScreen
 from asyncsched.tui.source import MonitorSource
 from asyncsched.tui.terminal import driver_class, is_gone
@@ -399,7 +399,7 @@ class MonitorApp(App[str]):
         except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
             self.log_view.note = one_line(f"error: {error}")
         else:
-            reader = LogReader(self._source, self.log_view, self.painter.changed)
+            reader = PaneReader(self._source, self.log_view, self.painter.changed)
             self._reading = self._start(reader.read(lines), "log of the monitor")
         self._in_log = True
         self._log_title.display = self._log_pane.display = True

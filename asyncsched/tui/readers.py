@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from asyncsched.logs.budget import budget_of
 from asyncsched.logs.line import LogLine
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.stream import LogStream
 from asyncsched.tui.painter import EVERY
 from asyncsched.tui.source import MonitorSource
@@ -18,7 +18,7 @@ from asyncsched.views.log_view import LogRow, LogView
 from asyncsched.views.replicas import first_failure
 from asyncsched.views.text import one_line
 
-__all__ = ["PEEKED", "LastLines", "LogReader", "peek", "tail_for"]
+__all__ = ["PEEKED", "LastLines", "PaneReader", "peek", "tail_for"]
 
 PEEKED = 20
 """How many lines a peek shows."""
@@ -41,7 +41,7 @@ def tail_for(replicas: int) -> int:
     return max(LINES // max(replicas, 1), LEAST_OF_EACH)
 
 
-class LogReader:
+class PaneReader:
     """Reads a log into what is shown of it, no faster than that is painted.
 
     Args:

@@ -12,7 +12,7 @@ from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING
 
-from asyncsched.specs.sightings import last_seen
+from asyncsched.specs.last_seen import last_seen
 from asyncsched.specs.state import AppState, AppStatus, ReplicaStatus
 from asyncsched.views.apps import AppView, app_view
 from asyncsched.views.overview import Line, Overview

@@ -15,7 +15,7 @@ from aiohttp.typedefs import Middleware
 from asyncsched.errors import AsyncSchedError, ConflictError, UnknownAppError, UsageError
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.apps import app_view
 from asyncsched.web.events import StreamPlace, is_at_end, settle, stream
 from asyncsched.web.hub import Full, Hub, OpenPage

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.apps import AppView
 from asyncsched.views.summary import bar, summary
 from asyncsched.web.wire import encoded, row_of

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.web.hub import Hub, OpenPage
 from asyncsched.web.wire import encoded
 

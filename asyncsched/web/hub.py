@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError, ConfigError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.monitor import AppEventStream
 from asyncsched.runner.report import AppList
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.answers import listed, with_listed
 from asyncsched.views.apps import app_view
 from asyncsched.web.board import RowBoard

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from asyncsched._streams import Waiter
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.stream import LogStream
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.web.wire import encoded, line_of, note_of, safe
 
 __all__ = ["Tail", "TailLines", "TailReader"]

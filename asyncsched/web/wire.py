@@ -8,9 +8,9 @@ from datetime import datetime
 from itertools import islice
 
 from asyncsched.logs.line import LogLine
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.secret import MASK
 from asyncsched.specs.secret_text import replaced
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.apps import AppView, by_attention
 from asyncsched.views.replicas import alike, groups
 from asyncsched.views.spans import span

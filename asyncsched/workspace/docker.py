@@ -21,7 +21,7 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.image_progress import ImageProgress
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.workspace.image_names import REPOSITORY, check_image_repo, check_platform, is_content_tag
 from asyncsched.workspace.threads import abandon
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from asyncsched.clock import Clock
     from asyncsched.workspace.given_docker import GivenDocker
     from asyncsched.workspace.image import ImagePlan
-    from asyncsched.workspace.source import Source
+    from asyncsched.workspace.source import WorkspaceSource
 
 __all__ = ["DockerWorkspaceMixin", "ImageHooks", "ImageWorkspaces", "build_workspace_image"]
 
@@ -108,7 +108,7 @@ class ImageWorkspaces:
                     if self._pushes and self._scheduler.pushes_images:
                         await self._scheduler._push_images({each.name: _parted(each.name)}, detail.cfg)
 
-    async def _build(self, daemon: Daemon, plan: ImagePlan, source: Source, cfg: Mapping[str, CfgVal]) -> None:
+    async def _build(self, daemon: Daemon, plan: ImagePlan, source: WorkspaceSource, cfg: Mapping[str, CfgVal]) -> None:
         images, auth = await _images(), self._scheduler._login(cfg)
         if await images.is_built(daemon, plan):
             return
@@ -294,11 +294,11 @@ def _silent(_: ImageProgress) -> None:
     pass
 
 
-async def _read(workspace: str) -> Source:
+async def _read(workspace: str) -> WorkspaceSource:
     """Read a workspace while the modules that talk to Docker are imported."""
     check_package("building an image", "aiodocker", "docker")
     source: Any = await asyncio.to_thread(import_module, "asyncsched.workspace.source")
-    reading: asyncio.Task[Source] = asyncio.create_task(source.Source.read(workspace))
+    reading: asyncio.Task[WorkspaceSource] = asyncio.create_task(source.Source.read(workspace))
     try:
         await _images()
         return await reading

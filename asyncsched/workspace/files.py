@@ -19,7 +19,7 @@ from asyncsched import _platform
 from asyncsched.errors import WorkspaceError
 
 if TYPE_CHECKING:
-    from asyncsched.workspace.ignore import Ignore, Verdict
+    from asyncsched.workspace.ignore import Ignore, IgnoreVerdict
 
 __all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "checked_rules", "taken"]
 
@@ -96,7 +96,7 @@ def taken(tree: Tree, ignore: Ignore, note: Callable[[str], None]) -> Iterator[E
 
     An ignored directory is yielded too if it holds something that is not ignored.
     """
-    stack: list[tuple[Iterator[Entry], Verdict | None]] = [(_by_name(tree, "", note), None)]
+    stack: list[tuple[Iterator[Entry], IgnoreVerdict | None]] = [(_by_name(tree, "", note), None)]
     held: dict[str, Entry] = {}  # ignored directories, by path, until something in them is not ignored
     while stack:
         entries, verdict = stack[-1]

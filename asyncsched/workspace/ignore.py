@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from asyncsched.errors import WorkspaceError
 
-__all__ = ["Ignore", "Verdict"]
+__all__ = ["Ignore", "IgnoreVerdict"]
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 """The white space that Docker strips around a pattern; Python would strip more."""
@@ -37,7 +37,7 @@ _SPECIAL = frozenset(".+()$")
 """Characters that are special in a regular expression but not in a pattern; Docker leaves ``|{}`` special in both."""
 
 
-class Verdict(NamedTuple):
+class IgnoreVerdict(NamedTuple):
     """What the patterns decide for one path.
 
     Attributes:
@@ -70,7 +70,7 @@ class Ignore:
     def __init__(self, text: str = "", name: str = ".dockerignore") -> None:
         self._patterns = [_parse(line, name) for line in _lines(text)]
 
-    def judge(self, path: str, parent: Verdict | None = None) -> Verdict:
+    def judge(self, path: str, parent: IgnoreVerdict | None = None) -> IgnoreVerdict:
         """Decide whether a path is left out.
 
         Args:
@@ -88,7 +88,7 @@ class Ignore:
             matched.append(is_match)
             if is_match:
                 is_left_out = not pattern.takes_back
-        return Verdict(is_left_out, tuple(matched))
+        return IgnoreVerdict(is_left_out, tuple(matched))
 
     def may_take_back_below(self, directory: str) -> bool:
         """Return whether a pattern may take back something in an ignored directory."""

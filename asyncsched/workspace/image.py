@@ -17,7 +17,7 @@ from asyncsched.specs.image_progress import ImageProgress
 from asyncsched.workspace.base_images import Auth, BaseImage, OtherPlatformError, fetch_base, find_base
 from asyncsched.workspace.dockerfile import Dockerfile
 from asyncsched.workspace.image_names import REPOSITORY, is_id
-from asyncsched.workspace.source import Source
+from asyncsched.workspace.source import WorkspaceSource
 
 __all__ = [
     "ImagePlan",
@@ -62,7 +62,7 @@ class ImagePlan:
 
 
 async def plan_image(
-    source: Source, daemon: Daemon, image: str, repository: str, platform: str | None, auth: Auth
+    source: WorkspaceSource, daemon: Daemon, image: str, repository: str, platform: str | None, auth: Auth
 ) -> ImagePlan:
     """Plan an image over a base image; builds and pulls nothing.
 
@@ -76,13 +76,13 @@ async def plan_image(
     return ImagePlan(image=image, bases=bases, hash=found, name=f"{repository}:{found}", platform=platform)
 
 
-def is_plan_of(plan: ImagePlan, source: Source) -> bool:
+def is_plan_of(plan: ImagePlan, source: WorkspaceSource) -> bool:
     """Return whether the plan was made for these files."""
     return plan.hash == source.hash(plan.image, plan.platform, [base.digest for base in plan.bases])
 
 
 async def build_plan(
-    source: Source, daemon: Daemon, plan: ImagePlan, auth: Auth, on_progress: Callable[[ImageProgress], None]
+    source: WorkspaceSource, daemon: Daemon, plan: ImagePlan, auth: Auth, on_progress: Callable[[ImageProgress], None]
 ) -> str:
     """Build a plan's image and return its id; base images are pulled first, and stay."""
     names = [await fetch_base(daemon, base, plan.platform, auth, on_progress) for base in plan.bases]
@@ -156,7 +156,7 @@ async def check_image(daemon: Daemon, image: str, platform: str, auth: Auth) -> 
 
 
 async def build_once(
-    image: str, source: Source, platform: str | None, on_progress: Callable[[ImageProgress], None]
+    image: str, source: WorkspaceSource, platform: str | None, on_progress: Callable[[ImageProgress], None]
 ) -> str:
     """Build one image on the environment's daemon, unless it exists, and return its id."""
     daemon = Daemon(backend="local_docker")

@@ -12,13 +12,13 @@ from asyncsched.workspace.context import Context
 from asyncsched.workspace.dockerfile import NAMES, Dockerfile
 from asyncsched.workspace.hashing import workspace_hash
 
-__all__ = ["Source"]
+__all__ = ["WorkspaceSource"]
 
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class WorkspaceSource:
     """A workspace with its Dockerfile, ready to build images from.
 
     Attributes:
@@ -32,7 +32,7 @@ class Source:
     dockerfile: Dockerfile
 
     @classmethod
-    async def read(cls, workspace: str) -> Source:
+    async def read(cls, workspace: str) -> WorkspaceSource:
         """Read a workspace and its Dockerfile; raise WorkspaceError if that fails."""
         context = await Context.read(workspace)
         dockerfile = await _dockerfile(context)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
 from asyncsched.specs import AppDef, Role
 from asyncsched.testing import VirtualClock
@@ -59,7 +59,7 @@ async def scheduler(server: Server) -> AsyncIterator[AWSBatchScheduler]:
     await made.close()
 
 
-def quick(session: str, *clients: object, limits: Limits | None = None) -> AWSBatchScheduler:
+def quick(session: str, *clients: object, limits: RateLimits | None = None) -> AWSBatchScheduler:
     """Make a scheduler with times that fit an emulator, where lines are visible after 50 ms and not after 5 s."""
     scheduler = create_scheduler(session, *clients, limits=limits, log_interval=0.1, log_settle_polls=2)
     scheduler.poll_interval = 0.1

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from typing_extensions import override
 
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import AppDef, Resource, Role
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.service("aws")  # its nodes are processes, in real time
 
 def unlimited(session: str) -> AWSBatchScheduler:
     """Return a scheduler that calls without a pause: the emulator has no limits unless a test sets them."""
-    return quick(session, limits=Limits(scale=100.0))
+    return quick(session, limits=RateLimits(scale=100.0))
 
 
 @pytest.mark.slow

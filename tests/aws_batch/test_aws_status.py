@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
+from asyncsched.schedulers.aws_batch.logs_streams import LogStreamRefs
 from asyncsched.schedulers.aws_batch.status import STATES, describe_app, job_state
 from asyncsched.specs import AppState, BindMount, DeviceMount, FailureCause, Secret, SecretRef, VolumeMount
 from tests.aws_emulator import shapes
@@ -298,7 +298,7 @@ def test_consoles_of_partitions(partition: str, console: str | None) -> None:
     ],
 )
 def test_streams_are_found_wherever_they_stand(attempt: dict[str, Any], present: dict[str, Any]) -> None:
-    places = LogPlaces(row(attempts=[attempt], **present), {})
+    places = LogStreamRefs(row(attempts=[attempt], **present), {})
 
     assert [(0, "s1"), (1, "s2")] == [(place.attempt, place.stream) for _, place in places]
 
@@ -307,4 +307,4 @@ def test_containers_of_one_task_are_named() -> None:
     containers = [{"name": "main", "logStreamName": "a"}, {"name": "side", "logStreamName": "b"}]
     job = row(container={}, ecsProperties={"taskProperties": [{"containers": containers}]})
 
-    assert [("main", "a"), ("side", "b")] == [(place.container, place.stream) for _, place in LogPlaces(job, {})]
+    assert [("main", "a"), ("side", "b")] == [(place.container, place.stream) for _, place in LogStreamRefs(job, {})]

@@ -10,7 +10,7 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
+from asyncsched.schedulers.aws_batch.logs_streams import LogStreamRefs
 from asyncsched.schedulers.aws_batch.status import describe_app, job_state, list_row
 from asyncsched.schedulers.aws_batch.status_rows import node_ids
 from asyncsched.schedulers.responses import fingerprint
@@ -64,7 +64,7 @@ def check(job: dict[str, Any], nodes: dict[str, Any]) -> None:
     assert ("aws_batch", told.session, told.app_id) == parse_app_handle(shown.app_handle)
     assert shown.app_handle.isprintable()
     assert len(told.replicas) <= 10_000
-    list(LogPlaces(job, nodes))
+    list(LogStreamRefs(job, nodes))
 
 
 @given(details, st.lists(details, max_size=2))

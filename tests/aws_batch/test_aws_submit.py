@@ -20,7 +20,7 @@ from asyncsched.errors import (
     UnavailableError,
     UsageError,
 )
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler, BatchJob
 from asyncsched.specs import AppDryRunInfo, AppState, Resource
 from tests.aws_batch.conftest import QUEUE, Virtual, app
@@ -125,9 +125,9 @@ async def test_a_service_that_stays_away_is_told_and_nothing_is_left(virtual: Vi
 
 
 async def test_two_hundred_calls_meet_a_limit_of_twenty_a_second_and_none_fails(virtual: Virtual) -> None:
-    """The limit is the account's: several schedulers share one `Limits`."""
+    """The limit is the account's: several schedulers share one `RateLimits`."""
     virtual.cloud.traffic.throttle(DescribeJobs=(20, 20))
-    limits = Limits()
+    limits = RateLimits()
     schedulers = [virtual.scheduler(limits=limits) for _ in range(4)]
     app_id = await schedulers[0].submit(app(["sleep", 1000]), CFG)
 

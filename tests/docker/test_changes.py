@@ -13,7 +13,7 @@ from asyncsched._dockerd import Daemon
 from asyncsched.errors import UnavailableError
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.changes import EventReader
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers.state_reports import StatePort
 from tests._support import WITHIN
 
 NOW = 1_000_000.0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.logs.line import LogOrigin
-from asyncsched.logs.stamps import StampReader
+from asyncsched.logs.rfc3339 import StampReader
 from asyncsched.schedulers.docker.logs_frames import FrameReader
 from asyncsched.specs import Stream
 

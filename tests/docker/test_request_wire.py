@@ -16,7 +16,7 @@ from asyncsched.schedulers.docker import DockerContainer, DockerJob
 from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.request import completed, to_wire
 from asyncsched.schedulers.docker.request_wire import _CONFIG, _ELSEWHERE, _HOST, make_body
-from asyncsched.schedulers.prepare import check_app
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import AppDef, Secret
 
 VERSION = "1.43"

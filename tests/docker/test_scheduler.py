@@ -243,9 +243,9 @@ async def test_bad_entrypoint_leaves_nothing(scheduler: DockerScheduler, dockerd
 @pytest.mark.parametrize(
     ("fields", "cfg", "told"),
     [
-        ({"resource": Resource(cpu=-1, gpu=1, memMB=-1)}, {}, "could not select device driver.*ask for no gpu"),
+        ({"resource": Resource(cpu=-1, gpu=1, memMB=-1)}, {}, "could not select device driver.*set gpu to 0"),
         ({"mounts": [DeviceMount("/dev/absent", "/dev/x")]}, {}, "/dev/absent.*check the device's path"),
-        ({"mounts": [BindMount("/absent/here", "/x")]}, {}, "bind source path does not exist.*make the directory"),
+        ({"mounts": [BindMount("/absent/here", "/x")]}, {}, "bind source path does not exist.*create the directory"),
         ({"resource": Resource(cpu=100_000, gpu=-1, memMB=-1)}, {}, "[Rr]ange of CPUs"),
         ({"resource": Resource(cpu=-1, gpu=-1, memMB=1)}, {}, "[Mm]inimum memory limit"),
         ({}, {"user": "nobody-of-this-name"}, "unable to find user.*use a user that exists in the image"),

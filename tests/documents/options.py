@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 
 __all__ = ["OPTIONS", "Option"]
 

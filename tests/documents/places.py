@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from asyncsched.clock import Clock
 from asyncsched.schedulers import Scheduler
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.testing import FakeScheduler, FakeService
 from tests.aws_batch.conftest import QUEUE, quick
 from tests.gcp_batch.conftest import quick as on_google
@@ -62,7 +62,7 @@ PLACES: Mapping[str, Place] = {
         {"grace_period": 1.0},  # a shell that is process 1 does not obey TERM
     ),
     "aws_batch": Place(
-        lambda: quick("session", limits=Limits(scale=100.0)),
+        lambda: quick("session", limits=RateLimits(scale=100.0)),
         ("quick_server",),
         "",
         "aws",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.specs import Role
 from tests.gcp_double.server import PROJECT, Double
@@ -60,7 +60,7 @@ def quick(session: str, **more: Any) -> GCPBatchScheduler:
         "log_settle": 0.4,
         "log_sweep": 30.0,
         "reads_per_minute": 100_000,
-        "limits": Limits(scale=100.0),
+        "limits": RateLimits(scale=100.0),
     }
     made = create_scheduler(session, **{**times, **more})
     made.poll_interval = 0.05

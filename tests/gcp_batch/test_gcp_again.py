@@ -15,7 +15,7 @@ from asyncsched.schedulers.gcp_batch import GCPBatchJob, GCPBatchOpts, GCPBatchS
 from asyncsched.schedulers.gcp_batch.names_note import make_note
 from asyncsched.schedulers.gcp_batch.request import make_request, to_wire
 from asyncsched.schedulers.gcp_batch.status import describe_app
-from asyncsched.schedulers.prepare import check_app
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import (
     AppDef,
     BindMount,

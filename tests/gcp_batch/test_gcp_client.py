@@ -18,7 +18,7 @@ from asyncsched.errors import (
     UnavailableError,
 )
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
-from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
+from asyncsched.schedulers.gcp_batch.client_credentials import GCPCredentials
 from asyncsched.specs import AppDef
 from asyncsched.testing import VirtualClock
 from tests.gcp_batch.conftest import played, quick
@@ -157,7 +157,7 @@ def test_what_is_no_client_is_refused_with_what_fits(given: object) -> None:
 
 
 async def test_a_refused_token_of_given_credentials_is_had_anew(double: Double) -> None:
-    class Credentials:
+    class GCPCredentials:
         """Those of google-auth, as far as they are looked at: they believe in a token until its end."""
 
         valid, expiry, count = True, None, 0
@@ -169,7 +169,7 @@ async def test_a_refused_token_of_given_credentials_is_had_anew(double: Double) 
             self.count += 1
             self.token = double.tokens.mint()
 
-    given = Credentials()
+    given = GCPCredentials()
     async with quick("s", client=given) as made:
         for _ in range(5):
             assert await made.describe(UNKNOWN) is None
@@ -259,4 +259,4 @@ async def test_credentials_are_closed_with_their_scheduler(double: Double) -> No
     await made.close()
 
     assert "closed" in repr(made._client)
-    assert isinstance(made._credentials, Credentials)
+    assert isinstance(made._credentials, GCPCredentials)

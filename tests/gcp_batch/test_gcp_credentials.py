@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, ConfigError, UnavailableError
-from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
+from asyncsched.schedulers.gcp_batch.client_credentials import GCPCredentials
 from asyncsched.specs import AppDef
 from asyncsched.testing import VirtualClock
 from tests.gcp_batch.conftest import played, quick
@@ -54,7 +54,7 @@ async def test_a_metadata_server_that_stays_away_is_a_failure_that_passes(
     on_a_vm: Double, offline: aiohttp.ClientSession
 ) -> None:
     async with VirtualClock() as clock:
-        credentials = Credentials(clock=clock)
+        credentials = GCPCredentials(clock=clock)
         await credentials.access(offline)
         await clock.sleep(3600)
         on_a_vm.tokens.cuts = -1
@@ -87,7 +87,7 @@ async def test_a_machine_without_file_and_metadata_server_has_no_credentials(
 ) -> None:
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     with pytest.raises(AuthError, match="There are no Google credentials: no file names any; run gcloud auth"):
-        await Credentials(clock=Clock()).access(offline)
+        await GCPCredentials(clock=Clock()).access(offline)
 
 
 async def test_an_account_that_cannot_be_asked_to_act_as_another_is_not_missing(
@@ -95,7 +95,7 @@ async def test_an_account_that_cannot_be_asked_to_act_as_another_is_not_missing(
 ) -> None:
     async with VirtualClock() as clock:
         with pytest.raises(UnavailableError, match=r"iamcredentials\.googleapis\.com"):
-            await Credentials(clock=clock, impersonate="a@b.iam.gserviceaccount.com").access(offline)
+            await GCPCredentials(clock=clock, impersonate="a@b.iam.gserviceaccount.com").access(offline)
 
 
 # What a caller gives

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched.errors import PermissionDeniedError, WrongLoopError
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.specs import AppDef
 from asyncsched.testing import VirtualClock
@@ -76,7 +76,7 @@ async def test_a_service_that_is_not_enabled_is_told_with_what_enables_it(
 
 async def test_submits_are_paced_at_what_google_takes(double: Double) -> None:
     app = AppDef("app", [played(["sleep", 60])])
-    async with VirtualClock() as clock, create_scheduler("s", clock=clock, limits=Limits()) as made:
+    async with VirtualClock() as clock, create_scheduler("s", clock=clock, limits=RateLimits()) as made:
         began = clock.monotonic()
         ids = await asyncio.gather(*(made.submit(app, {}) for _ in range(51)))
         passed = clock.monotonic() - began

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from asyncsched.errors import SchedulerError, ThrottledError, UnavailableError
 from asyncsched.logs.line import LogLine
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers.gcp_batch.errors import read_failure, translate
 from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget
 from asyncsched.schedulers.gcp_batch.logs_entries import MAX_UIDS, EntryReader, query_of

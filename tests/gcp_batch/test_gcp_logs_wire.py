@@ -14,7 +14,7 @@ import pytest
 from typing_extensions import override
 
 from asyncsched.clock import Clock, TimerHandle
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.testing import VirtualClock
 from tests.gcp_batch.conftest import lead_to
@@ -99,7 +99,7 @@ async def test_schedulers_with_the_same_limits_keep_to_the_quota_together(
         with Double(quota=60, now_ns=clock.time_ns) as double:
             lead_to(double, surroundings, monkeypatch)
             uids = double.do(lambda: [running_job(double, name, 1) for name in ("one", "two")])
-            limits = Limits()
+            limits = RateLimits()
             hungry: dict[str, Any] = {"log_interval": 0.1, "log_idle": 0.1}
             async with (
                 create_scheduler("s", clock=clock, limits=limits, **hungry) as first,

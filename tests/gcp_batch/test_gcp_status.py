@@ -9,7 +9,7 @@ import pytest
 from google.cloud import batch_v1
 
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler
-from asyncsched.schedulers.gcp_batch.names import JobRef
+from asyncsched.schedulers.gcp_batch.names import GCPJobRef
 from asyncsched.schedulers.gcp_batch.status import JOB_STATES, describe_app, is_deleted, job_state, list_row
 from asyncsched.schedulers.gcp_batch.status_tasks import TASK_STATES
 from asyncsched.specs import AppDef, AppState, FailureCause
@@ -17,7 +17,7 @@ from asyncsched.specs.not_kept import NOT_KEPT
 from tests.gcp_batch.conftest import played, quick
 from tests.gcp_double.server import Double
 
-REF = JobRef("proj-1", "us-central1", "job")
+REF = GCPJobRef("proj-1", "us-central1", "job")
 DELAYED = "Quota checking process decided to delay scheduling for the job job due to inadequate quotas [Quota: CPUS]."
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from asyncsched.clock import Clock
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.schedulers.kubernetes.client_config import ConfigSource
 from asyncsched.testing import VirtualClock
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -76,7 +76,7 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 @asynccontextmanager
 async def connected(path: Path, *, clock: Clock | None = None, **times: float) -> AsyncIterator[KubeClient]:
     """Yield a client for a kubeconfig."""
-    client = KubeClient(Source(kubeconfig=str(path)), clock=clock or Clock(), **times)
+    client = KubeClient(ConfigSource(kubeconfig=str(path)), clock=clock or Clock(), **times)
     async with AsyncExitStack() as stack:
         if isinstance(clock, VirtualClock):
             await stack.enter_async_context(clock)

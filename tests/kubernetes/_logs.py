@@ -10,9 +10,9 @@ from typing import Any
 from typing_extensions import override
 
 from asyncsched.clock import Clock, TimerHandle
-from asyncsched.logs.core import LogSink
+from asyncsched.logs.engine import LogSink
 from asyncsched.logs.line import LogLine
-from asyncsched.logs.select import LogQuery, make_query
+from asyncsched.logs.query import LogQuery, make_query
 from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient

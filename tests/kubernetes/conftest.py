@@ -11,7 +11,7 @@ import pytest
 from asyncsched.clock import Clock
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.schedulers.kubernetes.client_config import ConfigSource
 from tests.kubernetes_fake import FakeCluster
 
 OnFake = Callable[..., KubernetesScheduler]
@@ -39,7 +39,7 @@ def on_fake(fake: FakeCluster, tmp_path: Path) -> OnFake:
 @pytest.fixture
 async def client(fake: FakeCluster, tmp_path: Path) -> AsyncIterator[KubeClient]:
     """A client on the fake cluster, as the user of the minimal role."""
-    made = KubeClient(Source(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
+    made = KubeClient(ConfigSource(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
     yield made
     await made.close()
 

@@ -31,7 +31,7 @@ from asyncsched.errors import (
     UnavailableError,
 )
 from asyncsched.schedulers.kubernetes.client import AT_ONCE, LARGE_BODY, KubeClient
-from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.schedulers.kubernetes.client_config import ConfigSource
 from asyncsched.schedulers.kubernetes.client_wire import TLS_OF_CALL, TLS_OF_STREAM
 from asyncsched.schedulers.kubernetes.errors import failure_of
 from asyncsched.testing import VirtualClock
@@ -347,7 +347,7 @@ async def test_a_pod_sends_its_token_and_the_one_that_replaces_it(
         (tmp_path / "ca.crt").write_bytes(authority)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
-        client = KubeClient(Source(service_account=tmp_path), clock=Clock())
+        client = KubeClient(ConfigSource(service_account=tmp_path), clock=Clock())
         await client.request("GET", PODS)
         valid = "t2"
         (tmp_path / "token").write_text("t2")
@@ -366,7 +366,7 @@ async def test_a_client_of_the_callers_is_used_and_not_closed() -> None:
         configuration.api_key = {"BearerToken": "Bearer theirs"}
         configuration.refresh_api_key_hook = lambda _: renewals.append("renewed")
         async with ApiClient(configuration) as theirs:
-            client = KubeClient(Source(client=theirs), clock=Clock())
+            client = KubeClient(ConfigSource(client=theirs), clock=Clock())
             await client.request("GET", PODS)
             await client.close()
             assert not theirs.rest_client.pool_manager.closed
@@ -389,7 +389,7 @@ async def test_a_blocking_client_of_the_callers_is_used_in_the_same_way(blocking
         configuration.api_key = {"authorization": "Bearer theirs"}
         configuration.refresh_api_key_hook = lambda _: renewals.append(threading.current_thread())
         theirs = blocking_sdk.ApiClient(configuration, header_name="X-Team", header_value="lab")
-        client = KubeClient(Source(client=theirs), clock=Clock())
+        client = KubeClient(ConfigSource(client=theirs), clock=Clock())
         await client.request("GET", PODS)
         await client.close()
 
@@ -412,7 +412,7 @@ async def test_a_configuration_that_tells_its_token_without_awaiting_is_asked_in
 
     async with serving(script) as url:
         Client.configuration = Blocking(host=url)
-        client = KubeClient(Source(client=Client()), clock=Clock())
+        client = KubeClient(ConfigSource(client=Client()), clock=Clock())
         await client.request("GET", PODS)
         await client.close()
 

@@ -15,7 +15,7 @@ import pytest
 from kubernetes_asyncio.client import Configuration
 
 from asyncsched.errors import AsyncSchedError, AuthError, ConfigError
-from asyncsched.schedulers.kubernetes.client_config import CONTEXT, Source, Target, load_target
+from asyncsched.schedulers.kubernetes.client_config import CONTEXT, ClusterTarget, ConfigSource, load_target
 from tests.kubernetes._client import TOKEN, kubeconfig
 from tests.kubernetes_fake.certificates import server_context
 
@@ -43,8 +43,8 @@ def authority(tmp_path: Path) -> Path:
     return path
 
 
-def loaded(path: Path, context: str | None = None) -> Target:
-    return load_target(Source(kubeconfig=str(path), context=context))
+def loaded(path: Path, context: str | None = None) -> ClusterTarget:
+    return load_target(ConfigSource(kubeconfig=str(path), context=context))
 
 
 def test_a_context_tells_server_namespace_and_token(tmp_path: Path, authority: Path) -> None:
@@ -72,8 +72,8 @@ def test_kubeconfig_variable_names_several_files_and_the_first_current_context_c
     second = kubeconfig(tmp_path / "second", "http://second", name="b")
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{first}:{second}")
 
-    assert "a" == load_target(Source()).peer.context
-    assert "b" == load_target(Source(context="b")).peer.context
+    assert "a" == load_target(ConfigSource()).peer.context
+    assert "b" == load_target(ConfigSource(context="b")).peer.context
 
 
 def test_the_environment_names_a_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,12 +90,12 @@ def test_the_home_has_a_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "home/.kube").mkdir(parents=True)
     kubeconfig(tmp_path / "home/.kube/config", "http://x")
 
-    assert "http://x" == load_target(Source()).peer.server
+    assert "http://x" == load_target(ConfigSource()).peer.server
 
 
 def test_no_kubeconfig_is_told_with_where_was_looked(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no kubeconfig found: .*/home/\.kube/config does not exist"):
-        load_target(Source())
+        load_target(ConfigSource())
     with pytest.raises(ConfigError, match="correct the scheduler's parameter kubeconfig"):
         loaded(tmp_path / "none")
 
@@ -196,11 +196,11 @@ def test_a_pod_has_what_it_needs_mounted(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "token").write_text(TOKEN)
     (tmp_path / "namespace").write_text("lab\n")
 
-    found = load_target(Source(service_account=tmp_path))
+    found = load_target(ConfigSource(service_account=tmp_path))
 
     assert ("https://10.0.0.1:443", "lab", tmp_path / "token") == (found.peer.server, found.namespace, found.token_file)
     with pytest.raises(ConfigError, match="service account cannot be used"):
-        load_target(Source(service_account=tmp_path / "none"))
+        load_target(ConfigSource(service_account=tmp_path / "none"))
 
 
 def test_a_client_of_the_callers_lends_its_configuration() -> None:
@@ -211,7 +211,7 @@ def test_a_client_of_the_callers_lends_its_configuration() -> None:
             self.configuration = configuration
             self.default_headers = {"User-Agent": "theirs", "X-Team": "lab"}
 
-    found = load_target(Source(client=Client()))
+    found = load_target(ConfigSource(client=Client()))
 
     assert "http://10.0.0.1:8080" == found.peer.server
     assert {"X-Team": "lab"} == found.headers
@@ -220,7 +220,7 @@ def test_a_client_of_the_callers_lends_its_configuration() -> None:
 @pytest.mark.parametrize("given", [object(), MagicMock(), AsyncMock(), "https://10.0.0.1"])
 def test_what_is_no_client_is_refused_with_what_fits(given: object) -> None:
     with pytest.raises(ConfigError, match="pass an ApiClient of kubernetes_asyncio or of kubernetes") as caught:
-        load_target(Source(client=given))
+        load_target(ConfigSource(client=given))
 
     assert f"client must be an ApiClient, got {type(given).__name__}" == caught.value.what
 

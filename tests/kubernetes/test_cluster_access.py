@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from asyncsched.errors import AuthError
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.schedulers.kubernetes.client_config import ConfigSource
 from asyncsched.testing import VirtualClock
 from tests._support import eventually
 from tests.services.kubernetes.api import Api
@@ -49,7 +49,7 @@ def mounted(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 async def client(mounted: Path, clock: VirtualClock) -> AsyncIterator[KubeClient]:
-    made = KubeClient(Source(service_account=mounted), clock=clock)
+    made = KubeClient(ConfigSource(service_account=mounted), clock=clock)
     yield made
     await made.close()
 

@@ -19,7 +19,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from tests._support import eventually
 from tests.kubernetes._cluster_apps import OBEYS, app, options
 from tests.services.kubernetes import keys

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asyncsched.clock import Clock
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.client_config import Source
+from asyncsched.schedulers.kubernetes.client_config import ConfigSource
 from tests.kubernetes._logs import Bench, bench, ended, make_pod, run_of, texts
 from tests.kubernetes_fake import FakeCluster, Fault
 
@@ -51,7 +51,7 @@ async def test_each_line_once_wherever_the_connection_is_cut(
 ) -> None:
     make_pod(fake, "true")
     await ended(fake)
-    client = KubeClient(Source(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
+    client = KubeClient(ConfigSource(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
 
     async def check(logs: Bench, gaps: list[int], cuts: list[tuple[int, int]]) -> None:
         with written(fake, gaps) as expected:
@@ -78,7 +78,7 @@ async def test_each_line_once_wherever_the_connection_is_cut(
 async def test_a_cut_at_every_byte(fake: FakeCluster, tmp_path: Path) -> None:
     make_pod(fake, "true")
     await ended(fake)
-    client = KubeClient(Source(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
+    client = KubeClient(ConfigSource(kubeconfig=str(fake.kubeconfig(tmp_path / "config"))), clock=Clock())
     async with bench(fake, client) as logs:
         with written(fake, [1, SECOND // 2, 1]) as expected:
             for position in range(1, 3 * 39):

@@ -19,7 +19,7 @@ from asyncsched.schedulers._common.roles import left_out
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.names_note import read_note
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
-from asyncsched.schedulers.kubernetes.request import KubernetesJob, Wire, make_request, to_wire
+from asyncsched.schedulers.kubernetes.request import KubernetesBodies, KubernetesJob, make_request, to_wire
 from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_limits import MAX_BYTES, missing_queue
@@ -50,7 +50,7 @@ def app(*roles: Role, **more: Any) -> AppDef:
     return AppDef("app", list(roles) or [role()], **more)
 
 
-def wired(job: KubernetesJob, app_id: str = "default:the-name") -> Wire:
+def wired(job: KubernetesJob, app_id: str = "default:the-name") -> KubernetesBodies:
     return to_wire(job, app_id, "the-digest")
 
 

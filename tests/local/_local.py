@@ -21,7 +21,7 @@ import pytest
 from asyncsched.logs import LogLine
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.supervisor.layout import APPS, STATE
+from asyncsched.schedulers.local.supervisor.formats import APPS, STATE
 from asyncsched.specs import AppDef, Role
 from tests._support import WITHIN
 

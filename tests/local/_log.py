@@ -11,14 +11,15 @@ from pathlib import Path
 
 from asyncsched.clock import Clock
 from asyncsched.logs import LogLine, LogOrigin, LogQuery
-from asyncsched.logs.follow import Follower, OpenFiles, open_directory
-from asyncsched.schedulers.local.logs import STREAMS, ReplicaLog
+from asyncsched.logs.inotify import Follower
+from asyncsched.logs.open_files import OpenFiles, open_directory
+from asyncsched.schedulers.local.logs import STREAMS, LocalReplicaLog
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.logs_lines import StreamText
 from asyncsched.schedulers.local.logs_reader import LogReader
-from asyncsched.schedulers.local.supervisor.layout import COMBINED, RECORD, STDERR, STDOUT, index_name, log_name
-from asyncsched.schedulers.local.supervisor.output import Places, Segments
+from asyncsched.schedulers.local.supervisor.formats import COMBINED, RECORD, STDERR, STDOUT, index_name, log_name
+from asyncsched.schedulers.local.supervisor.log_writer import LogDirs, Segments
 
 ORIGIN = LogOrigin(app_id="app", role="worker", replica=0)
 
@@ -47,7 +48,7 @@ class Log:
         elsewhere(lambda: self._open((COMBINED,) if merged else (STDOUT, STDERR)))
 
     def _open(self, kinds: Sequence[int]) -> None:
-        places = Places(self._above, self.place.name, "")
+        places = LogDirs(self._above, self.place.name, "")
         with places.make() as at:
             self.segments = Segments(places, at, kinds=kinds, limit=1 << 40, time_ns=self._time_ns)
 
@@ -95,9 +96,9 @@ def opening(place: Path) -> OpenDirectory:
 
 def replica_log(
     place: Path, follower: Follower, *, origin: LogOrigin = ORIGIN, clock: Clock | None = None, **query: object
-) -> ReplicaLog:
+) -> LocalReplicaLog:
     asked = LogQuery(app_id=origin.app_id, **query)  # type: ignore[arg-type]  # what a test asks for
-    return ReplicaLog(
+    return LocalReplicaLog(
         origin,
         open_index=opening(place),
         open_logs=opening(place),

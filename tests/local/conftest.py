@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.supervisor.machine import is_alive
+from asyncsched.schedulers.local.supervisor.host import is_alive
 from tests._support import eventually_blocking
 from tests.local._local import IS_ROOT, NOBODY
 from tests.local._log import Log

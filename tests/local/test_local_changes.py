@@ -13,13 +13,13 @@ from asyncsched.clock import Clock
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.changes import StateReader
+from asyncsched.schedulers.local.changes import LocalStateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps
-from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import parse_event, read_record
-from asyncsched.schedulers.local.supervisor.layout import TOLD_REPLICAS
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers.local.supervisor.formats import TOLD_REPLICAS
+from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.specs import AppState
 from tests._support import WITHIN, eventually
 from tests.local._local import ONE_LOOP, app, app_directory, ended, read_state, shell
@@ -70,13 +70,13 @@ async def test_each_change_is_one_message_and_is_published(
 ) -> None:
     roles = [shell(WAITS.format(tmp_path / name), name=name) for name in ("one", "two")]
     app_id = await scheduler.submit(app(*roles), {"detach": True})
-    place = Home([home])
+    place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     messages: list[bytes] = []
     supervisors.listen(lambda _, message: messages.append(message), lambda _: None)
     port = Port(app_id)
     reading = asyncio.create_task(
-        StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock()).run()
+        LocalStateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock()).run()
     )
     try:
         await eventually(lambda: port.asked == [app_id])  # what it may have missed before it listened
@@ -113,13 +113,13 @@ async def test_a_change_is_one_message_and_one_answer_to_compare(
     # What the replica leaves behind holds its output open, so that it has exited a second before it is over.
     waits = WAITS.format(tmp_path / "go")
     app_id = await scheduler.submit(app(shell(f"{waits}; sleep 1000 & exit 0")), {"detach": True})
-    place = Home([home])
+    place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     messages: list[bytes] = []
     supervisors.listen(lambda _, message: messages.append(message), lambda _: None)
     port = Watching(app_id)
     reading = asyncio.create_task(
-        StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock()).run()
+        LocalStateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock()).run()
     )
     try:
         await eventually(lambda: port.asked == [app_id])
@@ -153,7 +153,7 @@ async def test_the_newer_word_counts_in_whatever_order_both_are_read(scheduler: 
     older = read_record(app_id, (app_directory(home, app_id) / "state.json").read_bytes().replace(
         f'"revision":{newer.revision}'.encode(), b'"revision":0'
     ))  # fmt: skip
-    place = Home([home])
+    place = StateDir([home])
     apps = Apps(place, Supervisors(place, Programs("local_cwd", clock=Clock()), Clock()))
 
     assert older is apps.newest(older)  # nobody watches it

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.logs import follow
+from asyncsched.logs import inotify
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.specs import AppDef, Role
 from asyncsched.testing.contract import ContractRig, SchedulerContract
@@ -45,7 +45,7 @@ class TestLocalWithoutInotify(LogContract):
     @pytest.fixture
     async def rig(self, home: Path) -> AsyncIterator[ContractRig]:
         # The loop's own, as it would be: taking the instances in earnest would disturb whatever else runs.
-        follow._followers[asyncio.get_running_loop()] = follow.Follower(inotify=NoInstances)
+        inotify._followers[asyncio.get_running_loop()] = inotify.Follower(inotify=NoInstances)
         async with LocalScheduler("mine") as scheduler:
             yield ContractRig(
                 scheduler, another=lambda: LocalScheduler("other"), image="", patience=60.0, restarts=False

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.ending import prune
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.supervisor.host import start_time
 from tests._support import eventually
 from tests.local._local import ONE_LOOP, app, app_directory, ended, first, read_state, shell, write_state
 

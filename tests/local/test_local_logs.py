@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from asyncsched.logs import LogLine, LogOrigin, LogStream
-from asyncsched.logs.follow import Follower
-from asyncsched.schedulers.local.supervisor.layout import STDERR, STDOUT
+from asyncsched.logs.inotify import Follower
+from asyncsched.schedulers.local.supervisor.formats import STDERR, STDOUT
 from asyncsched.specs.state import AppState, ReplicaStatus
 from asyncsched.specs.stream import Stream
 from asyncsched.testing.clock import VirtualClock

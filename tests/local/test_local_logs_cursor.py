@@ -20,13 +20,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from asyncsched.logs import LogLine, LogOrigin, LogQuery
-from asyncsched.logs.follow import OpenFiles, open_directory
+from asyncsched.logs.open_files import OpenFiles, open_directory
 from asyncsched.schedulers.local.logs import STREAMS
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles
 from asyncsched.schedulers.local.logs_lines import StreamText
 from asyncsched.schedulers.local.logs_reader import LogReader
-from asyncsched.schedulers.local.supervisor.layout import STDERR, STDOUT
+from asyncsched.schedulers.local.supervisor.formats import STDERR, STDOUT
 from tests.local._local import ONE_LOOP
 from tests.local._log import ORIGIN, Log
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from asyncsched.errors import LogStreamError
 from asyncsched.logs import LogLine
 from asyncsched.logs.split import MAX_LINE
-from asyncsched.schedulers.local.supervisor.layout import RECORD, STDERR, STDOUT, index_name
+from asyncsched.schedulers.local.supervisor.formats import RECORD, STDERR, STDOUT, index_name
 from asyncsched.specs.stream import Stream
 from tests.local._log import Log, Reader, read_all
 

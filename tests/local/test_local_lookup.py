@@ -17,12 +17,12 @@ from asyncsched.errors import SchedulerError
 from asyncsched.runner import Runner
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.changes import StateReader
+from asyncsched.schedulers.local.changes import LocalStateReader
 from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.lookup import Apps
-from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import read_record
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.specs import AppState
 from tests._cancelling import cancelled_at_each_await
 from tests._support import WITHIN, eventually
@@ -185,7 +185,7 @@ async def test_a_detached_app_outlives_an_upgrade(home: Path, directory: Path, r
 async def test_a_supervisor_of_another_protocol_is_an_error_that_says_so(
     home: Path, directory: Path, release: Path
 ) -> None:
-    layout = release / "asyncsched/schedulers/local/supervisor/layout.py"
+    layout = release / "asyncsched/schedulers/local/supervisor/formats.py"
     text = layout.read_text()
     assert "PROTOCOL = 1\n" in text
     layout.write_text(text.replace("PROTOCOL = 1\n", "PROTOCOL = 2\n"))
@@ -276,10 +276,10 @@ class _Port:
 async def test_the_end_of_an_app_that_nobody_tells_of_any_more_is_told(scheduler: LocalScheduler, home: Path) -> None:
     app_id = await scheduler.submit(app(shell("true")), {"detach": True})
     await ended(scheduler, app_id)
-    place = Home([home])
+    place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     port = _Port(app_id, "no-such-app")
-    reader = StateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock())
+    reader = LocalStateReader(cast("StatePort", port), Apps(place, supervisors), supervisors, Clock())
     reading = asyncio.create_task(reader.run())
     try:
         await eventually(lambda: port.told == {app_id, "no-such-app"})
@@ -292,7 +292,7 @@ async def test_the_end_of_an_app_that_nobody_tells_of_any_more_is_told(scheduler
 async def test_a_connection_that_is_kept_stays_when_another_one_ends(scheduler: LocalScheduler, home: Path) -> None:
     app_id = await scheduler.submit(app(shell("exec sleep 1000")))
     record = read_record(app_id, (app_directory(home, app_id) / "state.json").read_bytes())
-    place = Home([home])
+    place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     lost: list[str] = []
     supervisors.listen(lambda *_: None, lost.append)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from asyncsched.errors import ConfigError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.status import Standing, describe_app
+from asyncsched.schedulers.local.status import SupervisorState, describe_app
 from asyncsched.schedulers.local.status_record import parse_record
-from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
-from asyncsched.schedulers.prepare import check_app
+from asyncsched.schedulers.local.supervisor.formats import NOT_EXECUTED
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import (
     AppDef,
     BindMount,
@@ -41,9 +41,9 @@ def frozen_record(name: str, **replica: Any) -> dict[str, Any]:
     return record
 
 
-def causes(record: dict[str, Any], standing: Standing = Standing.LED) -> list[str | None]:
+def causes(record: dict[str, Any], supervisor_state: SupervisorState = SupervisorState.LED) -> list[str | None]:
     """Return the app's cause and those of its replicas."""
-    found = describe_app(parse_record(record["app_id"], record), standing)
+    found = describe_app(parse_record(record["app_id"], record), supervisor_state)
     return [found.cause, *(replica.cause for replica in found.replicas)]
 
 
@@ -64,8 +64,8 @@ def test_a_record_of_the_first_release_has_a_cause(name: str, expected: list[str
 
 
 def test_the_cause_of_what_nobody_has_seen_is_unknown() -> None:
-    assert [FailureCause.UNKNOWN] * 3 == causes(frozen_record("detached"), Standing.LOST)
-    assert [None] * 3 == causes(frozen_record("detached"), Standing.ELSEWHERE)
+    assert [FailureCause.UNKNOWN] * 3 == causes(frozen_record("detached"), SupervisorState.LOST)
+    assert [None] * 3 == causes(frozen_record("detached"), SupervisorState.ELSEWHERE)
 
 
 def test_a_program_that_the_kernel_refuses_is_a_fault_of_the_configuration() -> None:
@@ -122,7 +122,7 @@ async def test_a_described_role_submitted_again_is_the_same(scheduler: LocalSche
 
 def test_a_role_of_the_first_release_is_not_submitted_without_its_environment() -> None:
     record = frozen_record("finished")
-    found = describe_app(parse_record(record["app_id"], record), Standing.LED)
+    found = describe_app(parse_record(record["app_id"], record), SupervisorState.LED)
 
     assert NotKept is type(found.metadata["api_key"])
     with pytest.raises(ConfigError, match=r"app 'a': metadata api_key; role 'trainer': .* were not kept"):
@@ -134,7 +134,7 @@ def test_a_role_of_the_first_release_is_not_submitted_without_its_environment() 
 
 def test_roles_of_the_first_release_are_told() -> None:
     record = frozen_record("finished")
-    found = describe_app(parse_record(record["app_id"], record), Standing.LED)
+    found = describe_app(parse_record(record["app_id"], record), SupervisorState.LED)
 
     assert [(each["name"], each["args"], each["num_replicas"]) for each in record["spec"]["roles"]] == [
         (role.name, role.args, role.num_replicas) for role in found.roles

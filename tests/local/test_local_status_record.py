@@ -15,8 +15,8 @@ import pytest
 
 from asyncsched.errors import ConflictError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.supervisor.layout import RECORD, STATE
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.supervisor.formats import RECORD, STATE
+from asyncsched.schedulers.local.supervisor.host import start_time
 from asyncsched.specs import AppState
 from tests.local._local import (
     IS_ROOT,

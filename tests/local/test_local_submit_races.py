@@ -21,7 +21,7 @@ import pytest
 
 from asyncsched.errors import ConflictError
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.supervisor.machine import stat_fields
+from asyncsched.schedulers.local.supervisor.host import stat_fields
 from asyncsched.specs import AppDef, AppState
 from tests._support import WITHIN, eventually, go_on
 from tests.local._local import (

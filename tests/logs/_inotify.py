@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from asyncsched.logs.follow import Inotify
+from asyncsched.logs.inotify import Inotify
 
 
 class NoInstances(Inotify):

@@ -16,7 +16,7 @@ from asyncsched.errors import LogStreamError
 from asyncsched.logs import FileSource, LogLine, LogStream
 from asyncsched.logs import files as module
 from asyncsched.logs.file_reader import CHUNK, CHUNKS, FileReader, PastEnd
-from asyncsched.logs.follow import Follower
+from asyncsched.logs.inotify import Follower
 from tests._support import eventually
 from tests.logs._fakes import drain, origin, stream_of
 

@@ -24,8 +24,8 @@ from asyncsched.specs import (
     RoleStatus,
     Secret,
 )
+from asyncsched.specs.last_seen import LastSeenApps
 from asyncsched.specs.rich_display import RichDisplay
-from asyncsched.specs.sightings import Sightings
 
 HANDLE = AppHandle("fake://me/train-x1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,7 +85,7 @@ def status(*replicas: ReplicaStatus, state: AppState = AppState.RUNNING, msg: st
 
 def test_a_handle_shows_its_parts_and_what_a_living_owner_has_seen() -> None:
     assert "fake://me/train-x1 scheduler fake · session me · app train-x1 not looked at yet" == shown(HANDLE).strip()
-    seen = Sightings()
+    seen = LastSeenApps()
     seen.note(HANDLE, status(replica(0)))
     sighting = seen.get(HANDLE)
     assert sighting is not None
@@ -96,7 +96,7 @@ def test_a_handle_shows_its_parts_and_what_a_living_owner_has_seen() -> None:
 
 
 def test_the_newest_of_several_owners_counts_and_the_oldest_app_is_forgotten() -> None:
-    first, second = Sightings(room=2), Sightings()
+    first, second = LastSeenApps(room=2), LastSeenApps()
     first.note(HANDLE, status(replica(0)))
     second.note(HANDLE, status(replica(0), state=AppState.FAILED))
 

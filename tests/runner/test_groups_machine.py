@@ -136,7 +136,11 @@ class GroupMachine(GroupRules):
             self.rig.service.cancel(app_id)
 
         self.on_open(which, do)
-        self.run(lambda: eventually(lambda: self.group._engine.looking is None))
+
+        async def looked() -> None:
+            await eventually(lambda: self.group._engine.looking is None)
+
+        self.run(looked)
 
     @rule(
         error=st.sampled_from([UnavailableError, InvalidRequestError]), operation=st.sampled_from(["submit", "commit"])

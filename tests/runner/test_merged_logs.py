@@ -10,9 +10,9 @@ import pytest
 
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, LogStreamError, UnavailableError, UnknownAppError
-from asyncsched.logs.core import LogSink
+from asyncsched.logs.engine import LogSink
 from asyncsched.logs.line import LogLine, LogOrigin, label
-from asyncsched.logs.select import LogQuery, make_query
+from asyncsched.logs.query import LogQuery, make_query
 from asyncsched.logs.source import QueueSource
 from asyncsched.logs.stream import LogStream
 from tests._support import eventually

@@ -93,6 +93,35 @@ async def test_a_slow_consumer_gets_the_newest(rig: Rig) -> None:
     assert [AppState.SUCCEEDED] == [event.state for event in rest]  # what happened in between has merged
 
 
+async def test_a_watch_counts_what_it_has_done_over_all_schedulers(rig: Rig) -> None:
+    handles = [await rig.run("push", replicas=5), await rig.run("polled")]
+    events = rig.runner.watch(handles)
+    assert (2, 0, 0, 0) == events.statistics()
+
+    await anext(events), await anext(events)
+    for k in range(5):
+        rig.push.exit(handles[0].app_id, 0, k=k)
+        expected = (2, 2, 1, k)
+        await eventually(lambda: expected == events.statistics())  # noqa: B023 - it is over in this step
+    await anext(events)
+    assert (1, 3, 0, 4) == events.statistics()
+    await events.aclose()
+    assert (0, 3, 0, 4) == events.statistics()
+
+
+async def test_completions_count_what_their_watch_has_seen(rig: Rig) -> None:
+    handle = await rig.run("push")
+    ended = rig.runner.as_completed([handle])
+    assert (1, 0, 0, 0) == ended.statistics()
+
+    rig.exit(handle)
+    assert handle == (await anext(ended))[0]
+    counted = ended.statistics()
+    assert (0, 0) == (counted.watched, counted.pending)
+    assert counted.events > 0
+    await ended.aclose()
+
+
 async def test_a_scheduler_that_fails_for_good_spares_the_others(rig: Rig) -> None:
     good, bad = await rig.run("push"), await rig.run("polled")
     rig.polled.fail("describe", *[AuthError("who are you")] * 3)

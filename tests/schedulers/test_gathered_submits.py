@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from asyncsched.logs.budget import BUDGET, budget_of
+from asyncsched.logs.loop_time import BUDGET, budget_of
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from asyncsched.specs.copies import copied
 from asyncsched.specs.secret import Secret

@@ -44,10 +44,10 @@ from asyncsched.schedulers.local import LocalOpts
 from asyncsched.schedulers.local.images import CWDImageProvider, Fetched
 from asyncsched.schedulers.local.request import make_request as make_popen_request
 from asyncsched.schedulers.local.request import to_wire as local_wire
-from asyncsched.schedulers.prepare import check_app
 from asyncsched.schedulers.slurm import SlurmOpts
 from asyncsched.schedulers.slurm.request import make_request as make_slurm_job
 from asyncsched.schedulers.slurm.request import to_wire as slurm_wire
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, SecretRef, VolumeMount
 from asyncsched.specs.keeping import Keeper
 from asyncsched.specs.mentions import LONGEST_TEXT, may_hold_secret, which_may_hold_secrets

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import pytest
 
-from asyncsched.logs.budget import BUDGET, budget_of
+from asyncsched.logs.loop_time import BUDGET, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, fingerprint
-from asyncsched.schedulers.watch import StateStream, Subscription
+from asyncsched.schedulers.state_stream import StateStream, Subscription
 from asyncsched.specs import AppState, Role
 
 pytestmark = pytest.mark.guard(loop_step=False, reason="a state that takes long to be freed is what is tested")

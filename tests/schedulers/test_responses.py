@@ -11,8 +11,8 @@ import pytest
 from asyncsched.clock import Clock
 from asyncsched.schedulers import DescribeAppResponse, ListAppResponse, StateStream
 from asyncsched.schedulers.feed import StateFeed
-from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import own_copy
+from asyncsched.schedulers.state_reports import Answers
 from asyncsched.specs import AppState, ReplicaStatus, Role, RoleStatus
 
 

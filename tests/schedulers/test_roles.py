@@ -23,7 +23,7 @@ from asyncsched.schedulers._common.roles import (
     role_of_note,
     shortened,
 )
-from asyncsched.schedulers.prepare import check_app
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import (
     AppDef,
     BindMount,

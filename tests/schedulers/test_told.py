@@ -30,13 +30,13 @@ from asyncsched.schedulers.local import LocalOpts, LocalScheduler, PopenRequest,
 from asyncsched.schedulers.local.images import CWDImageProvider, Fetched
 from asyncsched.schedulers.local.request import make_request as make_popen_request
 from asyncsched.schedulers.local.request import to_wire as popen_wire
-from asyncsched.schedulers.prepare import check_app
 from asyncsched.schedulers.slurm.request import SlurmJob, SlurmTask
 from asyncsched.schedulers.slurm.request import to_wire as slurm_wire
 from asyncsched.schedulers.told import differences, remember, told
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import AppDef, BindMount, Resource, Role, Secret, VolumeMount
 from asyncsched.specs.dryrun import AppDryRunInfo
-from asyncsched.specs.plain import plain
+from asyncsched.specs.to_plain import to_plain
 from asyncsched.testing import FakeScheduler
 from asyncsched.testing.fake import FakeRequest
 
@@ -246,7 +246,7 @@ PLAIN = st.recursive(
 
 @given(old=PLAIN, new=PLAIN)
 def test_data_differ_where_they_are_not_equal(old: Any, new: Any) -> None:
-    assert ([*differences(plain(old), plain(new))] == []) == (
+    assert ([*differences(to_plain(old), to_plain(new))] == []) == (
         json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True)
     )
 

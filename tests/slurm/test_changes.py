@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from asyncsched._tasks import outlast
-from asyncsched.logs.follow import Follower, follower_of
-from asyncsched.schedulers._common.pacing import Pacer
-from asyncsched.schedulers.port import StatePort
+from asyncsched.logs.inotify import Follower, follower_of
+from asyncsched.schedulers._common.rate_limit import Pacer
 from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.schedulers.slurm.changes import LONGEST, StateReader
-from asyncsched.schedulers.slurm.lookup import Home
+from asyncsched.schedulers.slurm.changes import LONGEST, SlurmStateReader
+from asyncsched.schedulers.slurm.lookup import AppLinks
+from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.testing import VirtualClock
 from tests._support import WITHIN, eventually
 from tests.logs._inotify import MAKERS
@@ -48,9 +48,9 @@ class Watched:
 @asynccontextmanager
 async def reading(
     watched: Watched, clock: VirtualClock, home: Path, *, pace: float = 1000.0, follower: Follower | None = None
-) -> AsyncGenerator[tuple[StateReader, StatePort]]:
+) -> AsyncGenerator[tuple[SlurmStateReader, StatePort]]:
     port = StatePort(watched)
-    reader = StateReader(port, Home(home), Pacer(pace, clock, burst=10), clock, follower)
+    reader = SlurmStateReader(port, AppLinks(home), Pacer(pace, clock, burst=10), clock, follower)
     task = asyncio.create_task(reader.run())
     try:
         await eventually(lambda: watched.is_connected)

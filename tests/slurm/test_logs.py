@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from asyncsched.clock import Clock
 from asyncsched.logs import LogLine, LogQuery
 from asyncsched.logs.files import FileSource
-from asyncsched.schedulers.slurm.logs import ReplicaLog
+from asyncsched.schedulers.slurm.logs import SlurmReplicaLog
 from asyncsched.specs import ReplicaState
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
@@ -30,9 +30,9 @@ def status(restarts: int) -> ReplicaStatus:
     return ReplicaStatus(0, ReplicaState.RUNNING, "worker", "n1", num_restarts=restarts)
 
 
-def log_of(directory: Path, **query: Any) -> ReplicaLog:
+def log_of(directory: Path, **query: Any) -> SlurmReplicaLog:
     asked = LogQuery(app_id="app", **query)
-    return ReplicaLog(str(directory), "worker-0", origin(), asked, stamped=False, clock=Clock())
+    return SlurmReplicaLog(str(directory), "worker-0", origin(), asked, stamped=False, clock=Clock())
 
 
 def write(directory: Path, attempt: int, texts: tuple[str, str]) -> None:
@@ -40,7 +40,7 @@ def write(directory: Path, attempt: int, texts: tuple[str, str]) -> None:
         (directory / f"worker-0.{attempt}.{name}").write_text(text)
 
 
-async def read_all(source: ReplicaLog, limit: int, pauses: Iterator[int]) -> list[LogLine]:
+async def read_all(source: SlurmReplicaLog, limit: int, pauses: Iterator[int]) -> list[LogLine]:
     """Read a source as the engine does: when it has said so, and again after a read that was full."""
     got: list[LogLine] = []
     woken = asyncio.Event()

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from asyncsched.errors import ConfigError, InvalidRequestError, RunOptionError
 from asyncsched.schedulers import read_app_note
-from asyncsched.schedulers.prepare import check_app
 from asyncsched.schedulers.slurm import SlurmJob, SlurmOpts, SlurmTask
 from asyncsched.schedulers.slurm.names import is_app_id, stem_of
 from asyncsched.schedulers.slurm.request import make_request, to_wire
 from asyncsched.schedulers.slurm.request_scripts import task_script
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import AppDef, BindMount, Resource, RetryPolicy, Role, Secret
 
 SIZED = Resource(3, 2, 1000)

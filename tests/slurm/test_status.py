@@ -14,10 +14,10 @@ from asyncsched.schedulers.slurm.status import JOB_STATES, Evidence, describe_ap
 from asyncsched.schedulers.slurm.status_records import (
     OVER_MEMORY,
     PROLOG_FAILED,
-    AppRecord,
-    Attempt,
     JobRow,
-    ReplicaRecord,
+    ReplicaRun,
+    SlurmAppRecord,
+    SlurmReplicaRecord,
     make_separator,
     parse_events,
     parse_log,
@@ -35,9 +35,9 @@ SECOND = 1_000_000_000
 MARK = make_separator()
 
 
-def record(replicas: int = 1, **more: Any) -> AppRecord:
-    records = tuple(ReplicaRecord("main", k, f"main-{k}") for k in range(replicas))
-    return AppRecord("a-1", "s", "a", "d", 1, {}, records, **more)
+def record(replicas: int = 1, **more: Any) -> SlurmAppRecord:
+    records = tuple(SlurmReplicaRecord("main", k, f"main-{k}") for k in range(replicas))
+    return SlurmAppRecord("a-1", "s", "a", "d", 1, {}, records, **more)
 
 
 def row(state: str, **more: Any) -> JobRow:
@@ -50,8 +50,8 @@ def line(*fields: str) -> str:
 
 def test_the_starts_and_ends_of_a_replica_are_read() -> None:
     assert [
-        Attempt("n1", 1_700_000_000 * SECOND + 250_000_000, 3, 1_700_000_001 * SECOND + 500_000_000),
-        Attempt(
+        ReplicaRun("n1", 1_700_000_000 * SECOND + 250_000_000, 3, 1_700_000_001 * SECOND + 500_000_000),
+        ReplicaRun(
             "n2", 1_700_000_002 * SECOND + 125_000_000, 0, 1_700_000_003 * SECOND + 500_000_000, "0.0", is_nowhere=True
         ),
     ] == parse_events(EVENTS)
@@ -162,7 +162,7 @@ def test_an_unknown_state_of_the_accounts_is_unknown() -> None:
 
 @pytest.mark.parametrize("state", ["NODE_FAIL", "PREEMPTED", "BOOT_FAIL"])
 def test_a_job_that_is_begun_again_waits(state: str) -> None:
-    runs = [[Attempt("n1", SECOND)]]
+    runs = [[ReplicaRun("n1", SECOND)]]
     found = describe_app(record(requeue=True), Evidence("7", runs, begun=1), row(state, restarts=2))
 
     assert (AppState.PENDING, [AppState.PENDING]) == (found.state, [each.state for each in found.replicas])
@@ -172,13 +172,13 @@ def test_a_job_that_is_begun_again_waits(state: str) -> None:
 @pytest.mark.parametrize("restarts", [0, 1])
 def test_a_job_that_the_cluster_does_not_begin_again_has_failed(state: str, restarts: int) -> None:
     """Whatever its submit has allowed: a partition may end jobs that give way."""
-    found = Evidence("7", [[Attempt("n1", SECOND)]], begun=restarts)
+    found = Evidence("7", [[ReplicaRun("n1", SECOND)]], begun=restarts)
     told = describe_app(record(requeue=True), found, row(state, restarts=restarts))
 
     assert (AppState.FAILED, JOB_STATES[state][1]) == (told.state, told.cause)
 
 
-OVER = Attempt("n1", SECOND, 0, 2 * SECOND, "0.0")
+OVER = ReplicaRun("n1", SECOND, 0, 2 * SECOND, "0.0")
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "PENDING", "NODE_FAIL", "FAILED", "CANCELLED", None])
@@ -200,7 +200,7 @@ def test_the_end_that_all_replicas_have_written_is_never_taken_back(
 @pytest.mark.parametrize("found", [Evidence("7", log="srun: error: Job prolog failed"), Evidence("7", is_late=True)])
 def test_what_was_said_before_an_app_has_succeeded_does_not_count(found: Evidence) -> None:
     """As of a round of all replicas before the last one."""
-    none: list[Attempt] = []
+    none: list[ReplicaRun] = []
     for runs, job in (([[OVER]], None), ([[OVER]], row("FAILED")), ([none], row("COMPLETED"))):
         told = describe_app(record(), replace(found, runs=runs), job)
 
@@ -228,7 +228,7 @@ def test_an_end_that_was_asked_for_is_never_taken_back() -> None:
         OVER._replace(code=None),
     ],
 )
-def test_replicas_that_may_start_again_or_were_ended_leave_the_last_word_to_the_cluster(last: Attempt) -> None:
+def test_replicas_that_may_start_again_or_were_ended_leave_the_last_word_to_the_cluster(last: ReplicaRun) -> None:
     for state, means in (("RUNNING", AppState.RUNNING), ("TIMEOUT", AppState.FAILED)):
         found = describe_app(record(2), Evidence("7", [[OVER], [last]]), row(state))
 
@@ -237,7 +237,7 @@ def test_replicas_that_may_start_again_or_were_ended_leave_the_last_word_to_the_
 
 
 def test_no_exit_code_of_an_earlier_run_is_told_beside_success() -> None:
-    runs = [[Attempt("n1", SECOND, 5, 2 * SECOND)]]  # the next one is cut off
+    runs = [[ReplicaRun("n1", SECOND, 5, 2 * SECOND)]]  # the next one is cut off
     found = describe_app(record(), Evidence("7", runs), row("COMPLETED"))
 
     assert (AppState.SUCCEEDED, None) == (found.state, found.replicas[0].exit_code)
@@ -269,17 +269,17 @@ def test_a_directory_that_is_not_there_is_told() -> None:
 @pytest.mark.parametrize(
     ("runs", "is_cancelled", "state", "cause"),
     [
-        ([[Attempt("n", 1, 0, 2)], [Attempt("n", 1, 0, 2)]], False, AppState.SUCCEEDED, None),
-        ([[Attempt("n", 1, 0, 2)], [Attempt("n", 1, 0, 2)]], True, AppState.SUCCEEDED, None),
-        ([[Attempt("n", 1, 0, 2)], [Attempt("n", 1, 3, 2)]], False, AppState.FAILED, FailureCause.EXIT),
-        ([[Attempt("n", 1, 0, 2)], [Attempt("n", 1, 139, 2)]], False, AppState.FAILED, FailureCause.SIGNAL),
-        ([[Attempt("n", 1, 0, 2)], [Attempt("n", 1)]], False, AppState.FAILED, FailureCause.UNKNOWN),
-        ([[Attempt("n", 1)], [Attempt("n", 1, 143, 2)]], True, AppState.CANCELLED, FailureCause.CANCELLED),
+        ([[ReplicaRun("n", 1, 0, 2)], [ReplicaRun("n", 1, 0, 2)]], False, AppState.SUCCEEDED, None),
+        ([[ReplicaRun("n", 1, 0, 2)], [ReplicaRun("n", 1, 0, 2)]], True, AppState.SUCCEEDED, None),
+        ([[ReplicaRun("n", 1, 0, 2)], [ReplicaRun("n", 1, 3, 2)]], False, AppState.FAILED, FailureCause.EXIT),
+        ([[ReplicaRun("n", 1, 0, 2)], [ReplicaRun("n", 1, 139, 2)]], False, AppState.FAILED, FailureCause.SIGNAL),
+        ([[ReplicaRun("n", 1, 0, 2)], [ReplicaRun("n", 1)]], False, AppState.FAILED, FailureCause.UNKNOWN),
+        ([[ReplicaRun("n", 1)], [ReplicaRun("n", 1, 143, 2)]], True, AppState.CANCELLED, FailureCause.CANCELLED),
         ([[], []], True, AppState.CANCELLED, FailureCause.CANCELLED),
     ],
 )
 def test_what_the_cluster_has_forgotten_is_told_by_the_files(
-    runs: list[list[Attempt]], is_cancelled: bool, state: AppState, cause: FailureCause | None
+    runs: list[list[ReplicaRun]], is_cancelled: bool, state: AppState, cause: FailureCause | None
 ) -> None:
     found = describe_app(record(2), Evidence("7", runs, is_cancelled=is_cancelled), None)
 
@@ -287,7 +287,7 @@ def test_what_the_cluster_has_forgotten_is_told_by_the_files(
 
 
 def test_a_replica_that_will_be_started_again_waits() -> None:
-    runs = [[Attempt("n", 1, 3, 2)], [Attempt("n", 1, 3, 2), Attempt("n", 3, 4, 4, "0.0")]]
+    runs = [[ReplicaRun("n", 1, 3, 2)], [ReplicaRun("n", 1, 3, 2), ReplicaRun("n", 3, 4, 4, "0.0")]]
     found = describe_app(record(2), Evidence("7", runs), row("RUNNING"))
 
     assert [AppState.PENDING, AppState.FAILED] == [each.state for each in found.replicas]
@@ -296,7 +296,7 @@ def test_a_replica_that_will_be_started_again_waits() -> None:
 
 def test_all_wait_that_are_started_again_for_one() -> None:
     ends = [(3, "0.0+"), (143, "0.0-"), (9, "0.0"), (0, "0.0")]
-    runs = [[Attempt("n", 1, code, 2, round_)] for code, round_ in ends]
+    runs = [[ReplicaRun("n", 1, code, 2, round_)] for code, round_ in ends]
     found = describe_app(record(4), Evidence("7", runs), row("RUNNING"))
 
     assert [AppState.PENDING] * 3 + [AppState.SUCCEEDED] == [each.state for each in found.replicas]
@@ -324,7 +324,7 @@ def test_no_log_of_a_script_is_too_strange(data: bytes) -> None:
 
 @pytest.mark.parametrize("job", [row("CANCELLED"), None])
 @pytest.mark.parametrize("words", ["Error running slurm prolog: 3", "srun: error: launch failed: Job prolog failed"])
-@pytest.mark.parametrize("runs", [[[]], [[Attempt("n1", SECOND, 143, 2 * SECOND, "0.0-")]]])
+@pytest.mark.parametrize("runs", [[[]], [[ReplicaRun("n1", SECOND, 143, 2 * SECOND, "0.0-")]]])
 @pytest.mark.parametrize(
     ("found", "state", "cause"),
     [
@@ -333,7 +333,7 @@ def test_no_log_of_a_script_is_too_strange(data: bytes) -> None:
     ],
 )
 def test_a_node_that_could_not_prepare_for_a_job_has_failed_it(
-    job: JobRow | None, words: str, runs: list[list[Attempt]], found: Evidence, state: AppState, cause: FailureCause
+    job: JobRow | None, words: str, runs: list[list[ReplicaRun]], found: Evidence, state: AppState, cause: FailureCause
 ) -> None:
     log = parse_log(f"\n{words}\n\nmore\n".encode())
     told = describe_app(record(), replace(found, runs=runs, log=log), job)
@@ -343,7 +343,7 @@ def test_a_node_that_could_not_prepare_for_a_job_has_failed_it(
 
 
 def test_the_failure_that_came_first_is_told() -> None:
-    runs = [[Attempt("n", 1, 143, 9 * SECOND)], [Attempt("n", 1, 7, 5 * SECOND)]]
+    runs = [[ReplicaRun("n", 1, 143, 9 * SECOND)], [ReplicaRun("n", 1, 7, 5 * SECOND)]]
     found = describe_app(record(2), Evidence("7", runs), row("FAILED"))
 
     assert "main/1: exit code 7" == found.msg

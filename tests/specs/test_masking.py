@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from asyncsched.specs import AppState, Secret, show_secrets
 from asyncsched.specs.masking import find_secrets, masked
-from asyncsched.specs.plain import plain
 from asyncsched.specs.secret_names import is_secret_name
+from asyncsched.specs.to_plain import to_plain
 from asyncsched.specs.yaml import to_yaml
 
 MARKER = "marker-1234"
@@ -66,4 +66,4 @@ class Inner:
 def test_plain() -> None:
     value = {1: Inner((1, 2)), "state": AppState.RUNNING, "other": 1j}
 
-    assert {"1": {"a": [1, 2]}, "state": "RUNNING", "other": "1j"} == plain(value)
+    assert {"1": {"a": [1, 2]}, "state": "RUNNING", "other": "1j"} == to_plain(value)

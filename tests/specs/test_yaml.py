@@ -6,7 +6,7 @@ import yaml  # what it reads back is the judge of what we print
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from asyncsched.specs.plain import Plain
+from asyncsched.specs.to_plain import Plain
 from asyncsched.specs.yaml import to_yaml
 
 texts = (

@@ -14,7 +14,7 @@ from asyncsched.errors import AsyncSchedError, ConfigError, ConflictError, Sched
 from asyncsched.logs import LogLine, LogQuery, LogSource, QueueSource, label
 from asyncsched.schedulers import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.hooks import TERMINAL
-from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.state_reports import Answers
 from asyncsched.specs import (
     AppDef,
     AppDryRunInfo,

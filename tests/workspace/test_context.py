@@ -26,7 +26,7 @@ from asyncsched.workspace.archive import content
 from asyncsched.workspace.context import absolute
 from asyncsched.workspace.files import LocalTree, taken
 from asyncsched.workspace.ignore import Ignore
-from asyncsched.workspace.source import Source
+from asyncsched.workspace.source import WorkspaceSource
 from tests.workspace._trees import plant
 
 
@@ -270,7 +270,7 @@ async def test_patterns_and_dockerfiles_that_are_too_long_are_told(tmp_path: Pat
     for name in (".dockerignore", "Dockerfile.asyncsched"):
         (tmp_path / name).write_bytes(b"# \n" * (1 << 19))
         with pytest.raises(WorkspaceError, match=rf"{name} of the workspace .* has more than 1,048,576 bytes"):
-            await Source.read(str(tmp_path))
+            await WorkspaceSource.read(str(tmp_path))
         (tmp_path / name).unlink()
 
 
@@ -280,14 +280,14 @@ async def test_a_dockerfile_that_is_a_link_to_nothing_is_told(tmp_path: Path, na
     (tmp_path / name).symlink_to(target)
 
     with pytest.raises(WorkspaceError, match=f"{name} of the workspace .* is a link to {target}, which does not exist"):
-        await Source.read(str(tmp_path))
+        await WorkspaceSource.read(str(tmp_path))
 
 
 async def test_a_dockerfile_that_is_a_link_to_itself_is_told(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile.asyncsched").symlink_to("Dockerfile.asyncsched")
 
     with pytest.raises(WorkspaceError, match=r"cannot read Dockerfile\.asyncsched of the workspace"):
-        await Source.read(str(tmp_path))
+        await WorkspaceSource.read(str(tmp_path))
 
 
 async def test_names_that_are_no_text_are_taken(tmp_path: Path) -> None:

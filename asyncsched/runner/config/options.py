@@ -8,7 +8,7 @@ from asyncsched.errors import RunOptionError
 from asyncsched.runner.config.config import Config
 from asyncsched.runner.config.setting import Setting, from_origin
 from asyncsched.schedulers.registry import parameters_of, refuse_parameters
-from asyncsched.specs.options import CfgVal, runopts
+from asyncsched.specs.run_options import CfgVal, runopts
 
 __all__ = ["run_options"]
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from asyncsched.schedulers.registry import get_default_scheduler_name
-from asyncsched.specs.options import CfgVal, runopt, runopts
+from asyncsched.specs.run_options import CfgVal, runopt, runopts
 
 __all__ = ["config_template"]
 

@@ -14,8 +14,8 @@ from asyncsched.errors import ConfigError
 from asyncsched.runner.config.files import text_of
 from asyncsched.runner.config.setting import Section, Setting
 from asyncsched.runner.config.trust import ConfigFile
-from asyncsched.specs.option_text import parse_value
-from asyncsched.specs.options import CfgVal, runopt
+from asyncsched.specs.run_options import CfgVal, runopt
+from asyncsched.specs.run_options_text import parse_value
 
 __all__ = ["parse_torchx", "read_torchxconfig"]
 

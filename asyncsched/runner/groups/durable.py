@@ -20,8 +20,8 @@ from asyncsched.runner.groups.job import Job, JobSettings, Phase, phase_of
 from asyncsched.runner.groups.journal import Attempt, Journal, Past, end_line, plan_line, sent_line
 from asyncsched.runner.groups.outcome import End, Verdict, counts, judge
 from asyncsched.runner.groups.settings import Cfg, CfgOf, GroupSettings
-from asyncsched.schedulers.prepare import digest
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.validation import digest
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState, AppStatus, FailureCause

@@ -17,7 +17,7 @@ from asyncsched._typing import override
 from asyncsched.clock import TimerHandle
 from asyncsched.errors import ClosedError, left_behind, notes_of
 from asyncsched.logs.backoff import pause_after
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.following import Following
 from asyncsched.runner.groups.host import Host
@@ -27,7 +27,7 @@ from asyncsched.runner.groups.outcome import End, Verdict
 from asyncsched.runner.groups.settings import AT_ONCE, Cfg, GroupSettings, cfg_of_attempt
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle, make_app_handle
-from asyncsched.specs.options import runopts
+from asyncsched.specs.run_options import runopts
 from asyncsched.specs.state import AppState, AppStatus, FailureCause
 
 __all__ = ["Engine"]

@@ -13,7 +13,7 @@ from asyncsched._streams import Waiter, for_one
 from asyncsched._tasks import outlast
 from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.errors import ClosedError
-from asyncsched.logs.select import LogArguments, LogSelection
+from asyncsched.logs.query import LogArguments, LogSelection
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.groups.completed import CompletedJobs
@@ -23,8 +23,8 @@ from asyncsched.runner.groups.leaving import Leaving, failures_of
 from asyncsched.runner.groups.outcome import JobCounts
 from asyncsched.runner.groups.settings import CfgOf, check_cfg, check_timeout, check_whole
 from asyncsched.runner.groups.states import GroupStates
-from asyncsched.schedulers.prepare import check_app
 from asyncsched.schedulers.shape import check_workspace
+from asyncsched.schedulers.validation import check_app
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.handle import AppHandle

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Collection, Mapping
 from typing import Any, Protocol
 
 from asyncsched.clock import Clock
-from asyncsched.logs.select import LogArguments
+from asyncsched.logs.query import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.groups.settings import Cfg

@@ -12,12 +12,12 @@ from asyncsched._loops import AsyncOnly
 from asyncsched.errors import AppStatusError
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.endings import why_ended
 
 if TYPE_CHECKING:
-    from asyncsched.logs.select import LogArguments
+    from asyncsched.logs.query import LogArguments
     from asyncsched.logs.stream import LogStream
     from asyncsched.runner.groups.settings import CfgOf
 

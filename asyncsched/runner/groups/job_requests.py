@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from asyncsched._streams import for_one
 from asyncsched.errors import UsageError
-from asyncsched.logs.select import LogArguments
+from asyncsched.logs.query import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.groups.job import Job, Phase
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, AppStatus
+from asyncsched.specs.to_plain import JsonValue
 
 if TYPE_CHECKING:
     from asyncsched.runner.groups.engine import Engine

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.prepare import LONGEST_TIME, has_timeout
 from asyncsched.schedulers.shape import check_workspace
+from asyncsched.schedulers.validation import LONGEST_TIME, has_timeout
 from asyncsched.specs.given import unexpected
 from asyncsched.specs.names import make_unique
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 
 if TYPE_CHECKING:
     from pathlib import Path

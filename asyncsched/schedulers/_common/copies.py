@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import WorkspacePlan
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 
 __all__ = ["CopiedWorkspaces"]
 

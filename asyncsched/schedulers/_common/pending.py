@@ -10,7 +10,7 @@ from asyncsched._tasks import BackgroundTasks
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.schedulers.responses import StateEvent
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.state import AppState
 
 __all__ = ["LateApp", "PendingLimits"]

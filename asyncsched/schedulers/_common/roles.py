@@ -21,9 +21,9 @@ from asyncsched.specs.macros import escaped
 from asyncsched.specs.masking import is_hidden
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, source_of
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.secret import Secret
 from asyncsched.specs.secret_ref import SecretRef
+from asyncsched.specs.to_plain import JsonValue
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

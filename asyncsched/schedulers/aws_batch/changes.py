@@ -11,30 +11,30 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.lookup import Jobs, calls_to_describe
+from asyncsched.schedulers.aws_batch.client import AWSConnection
+from asyncsched.schedulers.aws_batch.lookup import AWSJobs, calls_to_describe
 from asyncsched.schedulers.aws_batch.lookup_calls import list_jobs
-from asyncsched.schedulers.aws_batch.lookup_names import ACTIVE, MAX_ROWS, Known
-from asyncsched.schedulers.port import Answers
+from asyncsched.schedulers.aws_batch.lookup_names import ACTIVE, MAX_ROWS, KnownJob
+from asyncsched.schedulers.state_reports import Answers
 
-__all__ = ["Sweeper"]
+__all__ = ["AWSSweeper"]
 
 _NODES_AGAIN = 90
 
 Summary = tuple[object, ...]
 
 
-class Sweeper:
+class AWSSweeper:
     """Asks for all watched apps, one item for each call that it makes."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: AWSJobs) -> None:
         self._jobs = jobs
         #: What was told of each job by its queue's list, and when it was described last.
         self._listed: dict[str, Summary] = {}
         self._described: dict[str, Summary] = {}
         #: The status that each job had when it was seen last, in a list or described.
         self._status: dict[str, str] = {}
-        self._cost: dict[tuple[Connection, str], int] = {}
+        self._cost: dict[tuple[AWSConnection, str], int] = {}
         self._turn = 0
 
     def note(self, row: Mapping[str, Any]) -> None:
@@ -60,7 +60,9 @@ class Sweeper:
         async for answers in self._jobs.describe_all(direct):
             yield answers
 
-    async def _by_list(self, connection: Connection, queue: str, apps: Mapping[str, Known]) -> AsyncGenerator[Answers]:
+    async def _by_list(
+        self, connection: AWSConnection, queue: str, apps: Mapping[str, KnownJob]
+    ) -> AsyncGenerator[Answers]:
         watched = {known.job_id: app_id for app_id, known in apps.items()}
         now: dict[str, Summary] = {}
         calls = 0
@@ -93,7 +95,7 @@ class Sweeper:
         # The two operations might word a reason differently: what a list repeats is no news either.
         return now is None or now not in (self._listed.get(job_id), self._described.get(job_id))
 
-    def _next_nodes(self, apps: Mapping[str, Known], without: set[str]) -> list[str]:
+    def _next_nodes(self, apps: Mapping[str, KnownJob], without: set[str]) -> list[str]:
         """Return multi-node apps whose turn it is: their nodes may change while the lists stay as they are."""
         multinode = [app_id for app_id, known in apps.items() if known.children and app_id not in without]
         chosen: list[str] = []
@@ -107,7 +109,7 @@ class Sweeper:
         self._turn += len(chosen)
         return chosen
 
-    def _forget(self, known: Mapping[str, Known | None]) -> None:
+    def _forget(self, known: Mapping[str, KnownJob | None]) -> None:
         if len(self._described) > 2 * len(known) + MAX_ROWS:
             watched = {each.job_id for each in known.values() if each is not None}
             self._listed = {job_id: told for job_id, told in self._listed.items() if job_id in watched}
@@ -115,9 +117,11 @@ class Sweeper:
             self._status = {job_id: status for job_id, status in self._status.items() if job_id in watched}
 
 
-def _by_queue(jobs: Jobs, known: Mapping[str, Known | None]) -> dict[tuple[Connection, str], dict[str, Known]]:
+def _by_queue(
+    jobs: AWSJobs, known: Mapping[str, KnownJob | None]
+) -> dict[tuple[AWSConnection, str], dict[str, KnownJob]]:
     """Group the apps that have been described before by where they are."""
-    places: dict[tuple[Connection, str], dict[str, Known]] = {}
+    places: dict[tuple[AWSConnection, str], dict[str, KnownJob]] = {}
     for app_id, each in known.items():
         if each is not None and each.queue and each.children is not None:
             places.setdefault((jobs.names.connection(each), each.queue), {})[app_id] = each

@@ -17,12 +17,12 @@ from typing import Any, Protocol
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, ThrottledError, UnavailableError
-from asyncsched.schedulers._common.pacing import Limits, Pacer
+from asyncsched.schedulers._common.rate_limit import Pacer, RateLimits
 from asyncsched.schedulers._common.retry import retry
-from asyncsched.schedulers.aws_batch.client_given import GivenClient
+from asyncsched.schedulers.aws_batch.client_given import GivenAWSClient
 from asyncsched.schedulers.aws_batch.errors import BACKEND, translate
 
-__all__ = ["Connection", "Connections", "Location"]
+__all__ = ["AWSConnection", "Connections", "Location"]
 
 _log = logging.getLogger("asyncsched.schedulers.aws_batch")
 
@@ -79,26 +79,26 @@ class Connections:
     def __init__(
         self,
         location: Location,
-        given: Mapping[str, GivenClient],
+        given: Mapping[str, GivenAWSClient],
         *,
         clock: Clock,
-        limits: Limits,
+        limits: RateLimits,
         request_timeout: float = 30.0,
         retry_for: float = 60.0,
     ) -> None:
         self._location, self._given = location, given
         self._clock, self._limits = clock, limits
         self.request_timeout, self.retry_for = request_timeout, retry_for
-        self._open: dict[Location, Connection] = {}
-        self._usual: Connection | None = None
+        self._open: dict[Location, AWSConnection] = {}
+        self._usual: AWSConnection | None = None
 
-    def at(self, where: Mapping[str, str] | None = None) -> Connection:
+    def at(self, where: Mapping[str, str] | None = None) -> AWSConnection:
         """Return the connection to a location; nothing is opened before its first call."""
         if not where and self._usual is not None:
             return self._usual
         asked = self._location.over(where or {})
         if asked not in self._open:
-            self._open[asked] = Connection(asked, self._given, self)
+            self._open[asked] = AWSConnection(asked, self._given, self)
         if not where:
             self._usual = self._open[asked]
         return self._open[asked]
@@ -122,20 +122,20 @@ class Connections:
                 closing.push_async_callback(connection.aclose)
 
 
-class Connection:
+class AWSConnection:
     """Calls AWS at one location: each call in its turn, with a time limit, and again where that helps."""
 
-    def __init__(self, asked: Location, given: Mapping[str, GivenClient], owner: Connections) -> None:
+    def __init__(self, asked: Location, given: Mapping[str, GivenAWSClient], owner: Connections) -> None:
         self._asked, self._given = asked, given
         self.location = self._location(self._giver("batch"))
         self._owner = owner
         self._clients: dict[str, VendorClient] = {}
-        self._sessions: dict[GivenClient | None, Any] = {}  # AioSessions, which have no types
+        self._sessions: dict[GivenAWSClient | None, Any] = {}  # AioSessions, which have no types
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"<Connection to {self.location.region or 'the default region'}: {', '.join(self._clients) or 'new'}>"
+        return f"<AWSConnection to {self.location.region or 'the default region'}: {', '.join(self._clients) or 'new'}>"
 
     async def call(self, service: str, operation: str, expect: str = "", **request: object) -> dict[str, Any]:
         """Call an operation until it succeeds, fails for good, or `retry_for` has passed.
@@ -223,11 +223,11 @@ class Connection:
             raise translate(error, "CreateClient", service=service, profile=self.location.profile) from error
         return client
 
-    def _giver(self, service: str) -> GivenClient | None:
+    def _giver(self, service: str) -> GivenAWSClient | None:
         """Return the client of the caller's that tells how to reach a service: its own, else the one for ``batch``."""
         return self._given.get(service) or self._given.get("batch")
 
-    def _location(self, giver: GivenClient | None) -> Location:
+    def _location(self, giver: GivenAWSClient | None) -> Location:
         """Return the location: what was asked for goes before the client's, and that before the environment's."""
         if giver is None or giver.region is None or self._asked.region is not None:
             return self._asked.resolved()
@@ -312,7 +312,7 @@ def _driven(step: Coroutine[Any, Any, Any]) -> Any:
     return None
 
 
-def _client_arguments(location: Location, giver: GivenClient | None, endpoint_url: str | None) -> dict[str, Any]:
+def _client_arguments(location: Location, giver: GivenAWSClient | None, endpoint_url: str | None) -> dict[str, Any]:
     from aiobotocore.config import AioConfig  # pyright: ignore[reportMissingTypeStubs] - it has none
 
     overridden = endpoint_url or any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)

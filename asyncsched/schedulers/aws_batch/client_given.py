@@ -11,7 +11,7 @@ from typing import Any
 
 from asyncsched.errors import ConfigError
 
-__all__ = ["GivenClient", "accept"]
+__all__ = ["GivenAWSClient", "accept"]
 
 _KNOWN = {
     "batch": ("client", ("submit_job", "describe_jobs", "list_jobs")),
@@ -23,7 +23,7 @@ _STUBBER = "boto_stubber"
 """What botocore's and aiobotocore's Stubber leave behind in a client whose answers they give."""
 
 
-class GivenClient:
+class GivenAWSClient:
     """A client of the caller's for one service; it is never closed here.
 
     Attributes:
@@ -77,7 +77,7 @@ class GivenClient:
         return trusted if self._is_real else None
 
 
-def accept(**clients: Any) -> dict[str, GivenClient]:
+def accept(**clients: Any) -> dict[str, GivenAWSClient]:
     """Return the clients that were given, by service.
 
     Raises:
@@ -92,7 +92,7 @@ def accept(**clients: Any) -> dict[str, GivenClient]:
                 why=why,
                 fix=f'give boto3.client("{service}"), or what {entered} gives',
             )
-    return {service: GivenClient(client, service) for service, client in given.items()}
+    return {service: GivenAWSClient(client, service) for service, client in given.items()}
 
 
 def _unfit(client: Any, service: str) -> str | None:

@@ -11,13 +11,13 @@ from asyncsched._streams import for_one
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, InvalidRequestError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers._common.pending import LateApp
-from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.lookup_calls import TOMBSTONE, fetch_rows
-from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
+from asyncsched.schedulers.aws_batch.lookup_names import JobNames, KnownJob
 from asyncsched.schedulers.aws_batch.status import REASON_CANCELLED, job_state, pending_reason
 
-__all__ = ["Endings", "cancel_all", "cancel_one", "give_up_all"]
+__all__ = ["AWSEndings", "cancel_all", "cancel_one", "give_up_all"]
 
 MAX_IDS = 50
 """Ids in one TerminateJobs, as AWS Batch accepts them."""
@@ -25,16 +25,16 @@ MAX_IDS = 50
 Waiting = dict[str, list[asyncio.Future[bool]]]
 
 
-class Endings:
+class AWSEndings:
     """Terminates jobs. Who asks while a call is on its way is served by the next one, together with all others."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Connection, Waiting] = {}
-        self._tasks: dict[Connection, asyncio.Task[None]] = {}
+        self._waiting: dict[AWSConnection, Waiting] = {}
+        self._tasks: dict[AWSConnection, asyncio.Task[None]] = {}
         self._closed = False
         self._one_by_one: set[str] = set()  # operations that the service, or the SDK, turns out not to know in bulk
 
-    async def end(self, connection: Connection, job_id: str) -> bool:
+    async def end(self, connection: AWSConnection, job_id: str) -> bool:
         """Terminate a job unless it has ended; who is cancelled while waiting may have ended it.
 
         Returns:
@@ -58,7 +58,7 @@ class Endings:
             task.cancel()
         await outlast(tasks, 5.0)
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: AWSConnection) -> None:
         taken: Waiting = {}
         try:
             while taken := self._take(connection):
@@ -73,7 +73,7 @@ class Endings:
             for left in (taken, self._waiting.pop(connection, {})):
                 _cancel(left)
 
-    def _take(self, connection: Connection) -> Waiting:
+    def _take(self, connection: AWSConnection) -> Waiting:
         """Take those who wait, but for those who have been cancelled meanwhile."""
         waiting, taken = self._waiting.get(connection, {}), Waiting()
         for job_id in list(waiting):
@@ -84,7 +84,7 @@ class Endings:
                 taken[job_id] = alive
         return taken
 
-    async def _end_all(self, connection: Connection, job_ids: list[str]) -> set[str]:
+    async def _end_all(self, connection: AWSConnection, job_ids: list[str]) -> set[str]:
         """Terminate jobs; returns those that there are."""
         rows = await fetch_rows(connection, job_ids)
         there = {job_id: row for job_id, row in rows.items() if TOMBSTONE.existing(row) is not None}
@@ -92,12 +92,12 @@ class Endings:
         await self._each(connection, "TerminateJob", alive, REASON_CANCELLED)
         return set(there)
 
-    async def give_up(self, connection: Connection, job_ids: Sequence[str], reason: str) -> None:
+    async def give_up(self, connection: AWSConnection, job_ids: Sequence[str], reason: str) -> None:
         """Cancel those of these jobs that have not started: AWS leaves alone what starts meanwhile."""
         for start in range(0, len(job_ids), MAX_IDS):
             await self._each(connection, "CancelJob", job_ids[start : start + MAX_IDS], reason)
 
-    async def _each(self, connection: Connection, operation: str, job_ids: Sequence[str], reason: str) -> None:
+    async def _each(self, connection: AWSConnection, operation: str, job_ids: Sequence[str], reason: str) -> None:
         left = job_ids
         if len(left) > 1 and operation not in self._one_by_one:
             left = await self._in_one_call(connection, operation, left, reason)
@@ -105,7 +105,7 @@ class Endings:
             await connection.call("batch", operation, jobId=job_id, reason=reason)
 
     async def _in_one_call(
-        self, connection: Connection, operation: str, job_ids: Sequence[str], reason: str
+        self, connection: AWSConnection, operation: str, job_ids: Sequence[str], reason: str
     ) -> Sequence[str]:
         """Do it in bulk; returns the jobs for which it has to be done one by one."""
         try:
@@ -117,7 +117,7 @@ class Endings:
         return [row["job"] for row in answer.get("errors", ())]
 
 
-async def cancel_one(app_id: str, names: Names, endings: Endings) -> None:
+async def cancel_one(app_id: str, names: JobNames, endings: AWSEndings) -> None:
     """Terminate the job of an app; an unknown or ended one is left alone."""
     known = await names.find(app_id)
     if known is None or await endings.end(names.connection(known), known.job_id):
@@ -128,9 +128,9 @@ async def cancel_one(app_id: str, names: Names, endings: Endings) -> None:
             await endings.end(names.connection(again), again.job_id)
 
 
-async def give_up_all(late: Iterable[LateApp], names: Names, endings: Endings) -> None:
+async def give_up_all(late: Iterable[LateApp], names: JobNames, endings: AWSEndings) -> None:
     """Cancel the jobs of apps that are over their time to start, those that have waited for the same together."""
-    together: dict[tuple[Connection, str], list[str]] = {}
+    together: dict[tuple[AWSConnection, str], list[str]] = {}
     for app in late:
         known = await names.find(app.app_id)  # It was submitted here: that takes no call.
         if known is not None:
@@ -140,7 +140,9 @@ async def give_up_all(late: Iterable[LateApp], names: Names, endings: Endings) -
         await endings.give_up(connection, job_ids, reason)
 
 
-async def cancel_all(app_ids: Collection[str], names: Names, endings: Endings) -> Mapping[str, SchedulerError | None]:
+async def cancel_all(
+    app_ids: Collection[str], names: JobNames, endings: AWSEndings
+) -> Mapping[str, SchedulerError | None]:
     """Terminate the jobs of these apps; unknown and ended ones are left alone.
 
     Returns:
@@ -157,24 +159,24 @@ async def cancel_all(app_ids: Collection[str], names: Names, endings: Endings) -
 
 
 async def _cancel_found(
-    app_ids: Collection[str], names: Names, endings: Endings, told: dict[str, SchedulerError | None]
+    app_ids: Collection[str], names: JobNames, endings: AWSEndings, told: dict[str, SchedulerError | None]
 ) -> list[str]:
     """Terminate the jobs of these apps, and return the apps whose jobs are not there."""
     gone: list[str] = []
 
-    async def one(app_id: str, known: Known) -> None:
+    async def one(app_id: str, known: KnownJob) -> None:
         try:
             if not await endings.end(names.connection(known), known.job_id):
                 gone.append(app_id)
         except SchedulerError as error:
             told[app_id] = error
 
-    found: dict[str, Known] = {}
+    found: dict[str, KnownJob] = {}
     async with aclosing(names.find_all(app_ids)) as answers:
         async for answer in answers:
             for app_id, known in answer.items():
                 told[app_id] = known if isinstance(known, SchedulerError) else None
-                if isinstance(known, Known):
+                if isinstance(known, KnownJob):
                     found[app_id] = known
                 elif isinstance(known, AsyncSchedError) and not isinstance(known, SchedulerError):
                     raise known

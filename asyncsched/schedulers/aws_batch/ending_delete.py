@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from asyncsched.errors import NotFoundError
-from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces
-from asyncsched.schedulers.aws_batch.lookup import Jobs
+from asyncsched.schedulers.aws_batch.logs_streams import LogStreamRefs
+from asyncsched.schedulers.aws_batch.lookup import AWSJobs
 from asyncsched.schedulers.aws_batch.lookup_calls import mark_deleted
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
@@ -18,7 +18,7 @@ from asyncsched.schedulers.ending import not_ended
 __all__ = ["delete_app"]
 
 
-async def delete_app(app_id: str, jobs: Jobs, definitions: Definitions) -> None:
+async def delete_app(app_id: str, jobs: AWSJobs, definitions: Definitions) -> None:
     """Remove an app's log streams and its own definition, and mark its job, which AWS itself forgets later.
 
     Raises:
@@ -36,12 +36,12 @@ async def delete_app(app_id: str, jobs: Jobs, definitions: Definitions) -> None:
     jobs.names.forget(job.known.job_id)
 
 
-async def _remove_traces(connection: Connection, row: Row, nodes: Mapping[str, Row]) -> None:
+async def _remove_traces(connection: AWSConnection, row: Row, nodes: Mapping[str, Row]) -> None:
     """Delete a job's log streams, then mark the job: AWS Batch itself forgets it some days later.
 
     In this order, so that a delete that is broken off can be done again.
     """
-    places = LogPlaces(row, nodes)
+    places = LogStreamRefs(row, nodes)
     for (role, replica), place in places:
         group = places.group(role, replica)
         try:

@@ -6,20 +6,20 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from asyncsched._typing import override
 from asyncsched.clock import Clock
-from asyncsched.logs.hub import HubEvent
 from asyncsched.logs.line import LogLine, LogOrigin
-from asyncsched.logs.select import LogQuery
-from asyncsched.logs.subscriber import HubSource
-from asyncsched.schedulers.aws_batch.client import Connection
-from asyncsched.schedulers.aws_batch.logs_attempts import ARRIVED, Attempts
+from asyncsched.logs.query import LogQuery
+from asyncsched.logs.shared_query import HubEvent
+from asyncsched.logs.shared_source import HubSource
+from asyncsched.schedulers.aws_batch.client import AWSConnection
+from asyncsched.schedulers.aws_batch.logs_attempts import ARRIVED, AttemptOrder
 from asyncsched.schedulers.aws_batch.logs_cloudwatch import CloudWatchHub
-from asyncsched.schedulers.aws_batch.logs_streams import LogPlaces, Place
-from asyncsched.schedulers.aws_batch.lookup import Jobs, ReadJob
+from asyncsched.schedulers.aws_batch.logs_streams import LogStreamRef, LogStreamRefs
+from asyncsched.schedulers.aws_batch.lookup import AWSJobs, ReadAWSJob
 from asyncsched.schedulers.aws_batch.status_rows import Row
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["LogBook"]
+__all__ = ["AWSLogSources"]
 
 _EARLY = 600 * 1_000_000_000
 """How far the clocks of a job's host and of AWS may differ, in nanoseconds, for the first line's time."""
@@ -30,7 +30,7 @@ MAX_FROM_THE_END = 32
 """The last lines of so many streams are looked for from their ends; more would take longer than to read all."""
 
 
-class LogBook:
+class AWSLogSources:
     """Makes the sources of logs.
 
     Args:
@@ -44,18 +44,18 @@ class LogBook:
         self._clock, self._retry_for, self._interval = clock, retry_for, interval
         self._settle_polls = settle_polls
         self._apps: dict[str, dict[_Reader, None]] = {}
-        self._hubs: dict[tuple[Connection, str], CloudWatchHub] = {}
+        self._hubs: dict[tuple[AWSConnection, str], CloudWatchHub] = {}
 
     def note(self, app_id: str, row: Row, nodes: Mapping[str, Row]) -> None:
         """Take note of a job that has been described, for those who read its logs."""
         readers = self._apps.get(app_id)
         if readers:
-            places = LogPlaces(row, nodes)
+            places = LogStreamRefs(row, nodes)
             for reader in list(readers):
                 reader.look(places)
 
     async def sources(
-        self, jobs: Jobs, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
+        self, jobs: AWSJobs, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[HubSource]:
         """Return a source for these replicas, one for each log group: almost always one.
 
@@ -63,10 +63,10 @@ class LogBook:
             NotImplementedError: The containers log to something else than CloudWatch.
         """
         # What a watch tells has nothing of the job with it.
-        job = app.native if isinstance(app.native, ReadJob) else await jobs.look(query.app_id)
+        job = app.native if isinstance(app.native, ReadAWSJob) else await jobs.look(query.app_id)
         if job is None:
             return []  # It has been deleted since it was described.
-        places = LogPlaces(job.row, job.nodes)
+        places = LogStreamRefs(job.row, job.nodes)
         by_group: dict[str, list[tuple[str, int]]] = {}
         for replica in replicas:
             group = places.group(replica.role, replica.id)
@@ -83,7 +83,7 @@ class LogBook:
         replicas: Sequence[tuple[str, int]],
         query: LogQuery,
         row: Row,
-        places: LogPlaces,
+        places: LogStreamRefs,
     ) -> HubSource:
         age = self._age(row)
         fresh = age is None or age < ARRIVED
@@ -116,7 +116,7 @@ class LogBook:
         if not readers:
             self._apps.pop(app_id, None)
 
-    def _hub(self, connection: Connection, group: str) -> CloudWatchHub:
+    def _hub(self, connection: AWSConnection, group: str) -> CloudWatchHub:
         hub = self._hubs.get((connection, group))
         if hub is None:
             hub = CloudWatchHub(
@@ -156,11 +156,11 @@ class _Reader(HubSource):
         self._settled, self._at_once, self._born = settled, not tail, born_ns
         self._since = max(query.since_ns or 0, born_ns)
         self._replicas = frozenset(replicas)
-        self._attempts = Attempts(settle_polls)
+        self._attempts = AttemptOrder(settle_polls)
         self._streams: set[str] = set()
         self._keys: list[str] = []
 
-    def look(self, places: LogPlaces) -> None:
+    def look(self, places: LogStreamRefs) -> None:
         """Read the streams that have come up since."""
         new = [(replica, place) for replica, place in places if self._wants(replica, place)]
         if new:
@@ -216,12 +216,12 @@ class _Reader(HubSource):
         self._cloudwatch.forget(self._keys)
         self._keys.clear()
 
-    def _wants(self, replica: tuple[str, int], place: Place) -> bool:
+    def _wants(self, replica: tuple[str, int], place: LogStreamRef) -> bool:
         attempts = self._query.attempts
         new = replica in self._replicas and place.stream not in self._streams
         return new and (attempts is None or place.attempt in attempts)
 
-    def _key(self, replica: tuple[str, int], place: Place) -> str:
+    def _key(self, replica: tuple[str, int], place: LogStreamRef) -> str:
         origin = LogOrigin(
             app_id=self._query.app_id,
             role=replica[0],
@@ -237,7 +237,7 @@ class _Reader(HubSource):
         self._attempts.add(replica, place.attempt, key, now, is_over=is_over)
         return key
 
-    def _ended_ago(self, place: Place) -> float | None:
+    def _ended_ago(self, place: LogStreamRef) -> float | None:
         """Return how many seconds ago an attempt ended; None if it has not, as far as is known."""
         if place.stopped_ms is None:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from asyncsched.logs.line import LogGap, LogLine, gap_line, utc
 
-__all__ = ["ARRIVED", "PATIENCE", "Attempts"]
+__all__ = ["ARRIVED", "PATIENCE", "AttemptOrder"]
 
 Replica = tuple[str, int]
 
@@ -39,7 +39,7 @@ class _Attempt:
     is_read: bool = False
 
 
-class Attempts:
+class AttemptOrder:
     """Lets the lines of each attempt of a replica wait until those of the attempts before it have been read.
 
     An attempt has been read when it has ended and so many looks have found nothing new of it: in a stream that has not

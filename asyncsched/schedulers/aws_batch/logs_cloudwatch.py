@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
-from asyncsched.logs.hub import HubEvent, LogHub
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, label, utc
-from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.logs.shared_query import HubEvent, LogHub
+from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.logs_discovery import Births, Group
 
 __all__ = ["CloudWatchHub", "StreamKey"]
@@ -60,7 +60,7 @@ class CloudWatchHub(LogHub):
     """
 
     def __init__(
-        self, connection: Connection, group: str, *, clock: Clock, retry_for: float, interval: float = 0.5
+        self, connection: AWSConnection, group: str, *, clock: Clock, retry_for: float, interval: float = 0.5
     ) -> None:
         super().__init__(clock=clock, retry_for=retry_for, shortest=interval)
         self._connection, self._group = connection, group

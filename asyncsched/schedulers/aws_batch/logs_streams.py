@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from asyncsched.schedulers.aws_batch.status_rows import Row, container_of, node_groups, node_ids, part, parts
 
-__all__ = ["LOG_GROUP", "LogPlaces", "Place"]
+__all__ = ["LOG_GROUP", "LogStreamRef", "LogStreamRefs"]
 
 Replica = tuple[str, int]
 
@@ -15,7 +15,7 @@ LOG_GROUP = "/aws/batch/job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LogStreamRef:
     """One CloudWatch stream: what one container of one attempt of a replica writes.
 
     Attributes:
@@ -31,7 +31,7 @@ class Place:
     stopped_ms: int | None = None
 
 
-class LogPlaces:
+class LogStreamRefs:
     """Where the lines of an app's replicas stand, as DescribeJobs shows its job and nodes.
 
     Iterating gives pairs of (role, number) and a place, in the order of the attempts.
@@ -39,7 +39,7 @@ class LogPlaces:
 
     def __init__(self, row: Row, nodes: Mapping[str, Row]) -> None:
         self._containers: dict[Replica, Row] = {}
-        self._places: list[tuple[Replica, Place]] = []
+        self._places: list[tuple[Replica, LogStreamRef]] = []
         children = node_ids(row)
         for group in node_groups(row):
             for replica, node in enumerate(group.nodes):
@@ -47,7 +47,7 @@ class LogPlaces:
                 self._containers[group.name, replica] = container_of(own or {}) or group.container
                 self._places += (((group.name, replica), place) for place in _of_node(own or {}))
 
-    def __iter__(self) -> Iterator[tuple[Replica, Place]]:
+    def __iter__(self) -> Iterator[tuple[Replica, LogStreamRef]]:
         return iter(self._places)
 
     def group(self, role: str, replica: int) -> str:
@@ -63,7 +63,7 @@ class LogPlaces:
         return str(part(logging, "options").get("awslogs-group", LOG_GROUP))
 
 
-def _of_node(row: Row) -> Iterator[Place]:
+def _of_node(row: Row) -> Iterator[LogStreamRef]:
     seen: set[str] = set()
     attempts = parts(row, "attempts")
     for number, attempt in enumerate([*attempts, row]):
@@ -71,7 +71,7 @@ def _of_node(row: Row) -> Iterator[Place]:
         for container, stream in _streams(attempt):
             if stream not in seen:  # The newest attempt stands in the job's own row too.
                 seen.add(stream)
-                yield Place(attempt=number, stream=stream, container=container, stopped_ms=stopped or None)
+                yield LogStreamRef(attempt=number, stream=stream, container=container, stopped_ms=stopped or None)
 
 
 def _streams(row: Row) -> Iterator[tuple[str, str]]:

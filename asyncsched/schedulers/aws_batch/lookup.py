@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.budget import budget_of
-from asyncsched.schedulers.aws_batch.client import Connection, Connections
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.schedulers.aws_batch.client import AWSConnection, Connections
 from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, TOMBSTONE, fetch_rows
-from asyncsched.schedulers.aws_batch.lookup_names import Known, Names
+from asyncsched.schedulers.aws_batch.lookup_names import JobNames, KnownJob
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.status import describe_app
 from asyncsched.schedulers.aws_batch.status_rows import Row, node_ids
-from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import Answers
 
-__all__ = ["Jobs", "ReadJob", "calls_to_describe"]
+__all__ = ["AWSJobs", "ReadAWSJob", "calls_to_describe"]
 
-Seen: TypeAlias = Callable[[str, Connection, Row, Mapping[str, Row]], None]
+Seen: TypeAlias = Callable[[str, AWSConnection, Row, Mapping[str, Row]], None]
 
 MAX_CHILDREN = 1000
 """The largest array whose children are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReadJob:
+class ReadAWSJob:
     """A job as it has been read.
 
     Attributes:
@@ -37,12 +37,12 @@ class ReadJob:
         nodes: The rows of its nodes or array children, by id.
     """
 
-    known: Known
+    known: KnownJob
     row: Row
     nodes: Mapping[str, Row]
 
 
-class Jobs:
+class AWSJobs:
     """Reads jobs, by the ids of their apps.
 
     Args:
@@ -54,7 +54,7 @@ class Jobs:
     """
 
     def __init__(self, connections: Connections, seen: Seen) -> None:
-        self.names = Names(connections)
+        self.names = JobNames(connections)
         self._seen = seen
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
@@ -62,7 +62,7 @@ class Jobs:
         job = await self.look(app_id)
         return None if job is None else self._told(app_id, job)
 
-    async def look(self, app_id: str) -> ReadJob | None:
+    async def look(self, app_id: str) -> ReadAWSJob | None:
         """Read an app's job; None if there is none, or it is deleted.
 
         Its name is looked up again if another job may have it by now.
@@ -75,7 +75,7 @@ class Jobs:
                 return await self._read(again)
         return job
 
-    async def _read(self, known: Known) -> ReadJob | None:
+    async def _read(self, known: KnownJob) -> ReadAWSJob | None:
         connection = self.names.connection(known)
         # Asking for nodes that do not exist costs nothing; asking again would cost a call.
         guess = [f"{known.job_id}#{k}" for k in range(MAX_IDS)] if known.children is None else known.children
@@ -87,7 +87,7 @@ class Jobs:
         missing = [child for child in self._children(row) if child not in asked]
         for more in await asyncio.gather(*(fetch_rows(connection, ids) for ids in _chunks(missing))):
             rows |= more
-        return ReadJob(known, row, rows)
+        return ReadAWSJob(known, row, rows)
 
     async def describe_all(self, app_ids: Iterable[str]) -> AsyncGenerator[Answers]:
         """Describe many apps, as many as possible with each call; one item for each call."""
@@ -104,18 +104,18 @@ class Jobs:
                     yield answers
 
     async def _describe_all(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
-        found: dict[str, Known] = {}
+        found: dict[str, KnownJob] = {}
         async with aclosing(self.names.find_all(app_ids)) as names:
             async for answers in names:
                 others: dict[str, AsyncSchedError | None] = {}
                 for app_id, known in answers.items():
-                    if isinstance(known, Known):
+                    if isinstance(known, KnownJob):
                         found[app_id] = known
                     else:
                         others[app_id] = known
                 if others or not answers:
                     yield others
-        by_place: dict[Connection, dict[str, Known]] = {}
+        by_place: dict[AWSConnection, dict[str, KnownJob]] = {}
         budget = budget_of(asyncio.get_running_loop())
         budget.begin()
         for app_id, known in found.items():
@@ -126,9 +126,9 @@ class Jobs:
                 async for told in sweep:
                     yield told
 
-    async def _describe_at(self, connection: Connection, apps: Mapping[str, Known]) -> AsyncGenerator[Answers]:
-        again: dict[str, Known] = {}  # those that turn out to have nodes
-        large: dict[str, Known] = {}
+    async def _describe_at(self, connection: AWSConnection, apps: Mapping[str, KnownJob]) -> AsyncGenerator[Answers]:
+        again: dict[str, KnownJob] = {}  # those that turn out to have nodes
+        large: dict[str, KnownJob] = {}
         for batch in _packed(apps):
             if len(batch) == 1 and _size(next(iter(batch.values()))) > MAX_IDS:
                 large |= batch
@@ -141,7 +141,7 @@ class Jobs:
                     known.children = self._children(row)
                     again[app_id] = known
                 else:
-                    told[app_id] = None if row is None else self._told(app_id, ReadJob(known, row, rows))
+                    told[app_id] = None if row is None else self._told(app_id, ReadAWSJob(known, row, rows))
             yield told
         for app_id in large:
             yield {app_id: await self.describe(app_id)}
@@ -149,7 +149,7 @@ class Jobs:
             async for answers in self._describe_at(connection, again):
                 yield answers
 
-    def _told(self, app_id: str, job: ReadJob) -> DescribeAppResponse:
+    def _told(self, app_id: str, job: ReadAWSJob) -> DescribeAppResponse:
         known, row = job.known, job.row
         known.children = self._children(row)
         known.queue = queue_name(row["jobQueue"])
@@ -157,7 +157,7 @@ class Jobs:
         nodes = {child: job.nodes[child] for child in known.children if child in job.nodes}
         self._seen(app_id, self.names.connection(known), row, nodes)
         response = describe_app(row, nodes)
-        response.native = ReadJob(known, row, nodes)
+        response.native = ReadAWSJob(known, row, nodes)
         return response
 
     @staticmethod
@@ -166,22 +166,22 @@ class Jobs:
         return children if "nodeProperties" in row or len(children) <= MAX_CHILDREN else ()
 
 
-def calls_to_describe(known: Iterable[Known | None]) -> int:
+def calls_to_describe(known: Iterable[KnownJob | None]) -> int:
     """Return how many calls it takes to describe these, about."""
     return -(-sum(_size(each) if each is not None else 1 for each in known) // MAX_IDS)
 
 
-def _size(known: Known) -> int:
+def _size(known: KnownJob) -> int:
     return 1 + len(known.children or ())
 
 
-def _ids(known: Known) -> Iterator[str]:
+def _ids(known: KnownJob) -> Iterator[str]:
     yield known.job_id
     yield from known.children or ()
 
 
-def _packed(apps: Mapping[str, Known]) -> Iterator[dict[str, Known]]:
-    batch: dict[str, Known] = {}
+def _packed(apps: Mapping[str, KnownJob]) -> Iterator[dict[str, KnownJob]]:
+    batch: dict[str, KnownJob] = {}
     room = MAX_IDS
     for app_id, known in apps.items():
         if batch and _size(known) > room:

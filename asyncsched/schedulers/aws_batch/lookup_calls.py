@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.errors import InvalidRequestError, UnavailableError
 from asyncsched.schedulers._common.tombstone import Tombstone
-from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 
@@ -22,7 +22,7 @@ MAX_EXPIRED = 10
 """How often a list begins anew because its page's token has expired."""
 
 
-async def list_jobs(connection: Connection, **request: object) -> AsyncGenerator[Sequence[Row]]:
+async def list_jobs(connection: AWSConnection, **request: object) -> AsyncGenerator[Sequence[Row]]:
     """Yield the pages of ListJobs; where a page's token has expired, those from the first one on again."""
     expired = 0
     while True:
@@ -46,7 +46,7 @@ async def list_jobs(connection: Connection, **request: object) -> AsyncGenerator
         request["nextToken"] = answer["nextToken"]
 
 
-async def list_queues(connection: Connection) -> list[str]:
+async def list_queues(connection: AWSConnection) -> list[str]:
     """Return the names of all queues."""
     names: list[str] = []
     request: dict[str, object] = {}
@@ -58,12 +58,12 @@ async def list_queues(connection: Connection) -> list[str]:
         request["nextToken"] = answer["nextToken"]
 
 
-async def fetch_rows(connection: Connection, ids: Sequence[str]) -> dict[str, Row]:
+async def fetch_rows(connection: AWSConnection, ids: Sequence[str]) -> dict[str, Row]:
     """Return the rows of up to a hundred jobs and nodes by id; unknown ones are left out."""
     answer = await connection.call("batch", "DescribeJobs", "jobs", jobs=list(ids))
     return {row["jobId"]: row for row in answer["jobs"]}
 
 
-async def mark_deleted(connection: Connection, row: Row) -> None:
+async def mark_deleted(connection: AWSConnection, row: Row) -> None:
     """Let a job be taken for one that does not exist, by everybody who uses asyncsched."""
     await connection.call("batch", "TagResource", resourceArn=row["jobArn"], tags=TOMBSTONE.mark())

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 from collections.abc import AsyncGenerator, Sequence
 
-from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.lookup_calls import TOMBSTONE, fetch_rows, list_jobs, list_queues
 from asyncsched.schedulers.aws_batch.request import DEFINITION_PREFIX
 from asyncsched.schedulers.aws_batch.status import list_row
@@ -16,7 +16,7 @@ from asyncsched.schedulers.responses import ListAppResponse
 __all__ = ["list_apps"]
 
 
-async def list_apps(connection: Connection) -> AsyncGenerator[ListAppResponse]:
+async def list_apps(connection: AWSConnection) -> AsyncGenerator[ListAppResponse]:
     """Yield a row for each app in any queue, newest first; two calls for a hundred apps, made as they are needed."""
     pages = [_Queue(connection, queue) for queue in await list_queues(connection)]
     try:
@@ -44,7 +44,7 @@ async def _merged(pages: Sequence[_Queue]) -> AsyncGenerator[Row]:
 class _Queue:
     """The jobs of one queue that were made by us, page by page; `rows` ends with the newest."""
 
-    def __init__(self, connection: Connection, queue: str) -> None:
+    def __init__(self, connection: AWSConnection, queue: str) -> None:
         self._connection = connection
         filters = [{"name": "JOB_DEFINITION", "values": [f"{DEFINITION_PREFIX}*"]}]
         self._pages = list_jobs(connection, jobQueue=queue, filters=filters)

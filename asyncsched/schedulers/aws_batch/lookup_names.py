@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from asyncsched.errors import AsyncSchedError, InvalidRequestError, NotFoundError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers._common.untrusted import Once
-from asyncsched.schedulers.aws_batch.client import Connection, Connections
+from asyncsched.schedulers.aws_batch.client import AWSConnection, Connections
 from asyncsched.schedulers.aws_batch.lookup_calls import MAX_IDS, TOMBSTONE, fetch_rows, list_jobs, list_queues
 from asyncsched.schedulers.aws_batch.names import parse_app_id
 from asyncsched.schedulers.aws_batch.status_rows import Row
-from asyncsched.schedulers.port import as_answer
+from asyncsched.schedulers.state_reports import as_answer
 
-__all__ = ["ACTIVE", "MAX_ROWS", "Found", "Known", "Names", "newest"]
+__all__ = ["ACTIVE", "MAX_ROWS", "Found", "JobNames", "KnownJob", "newest"]
 
 MAX_KNOWN = 50_000
 """Apps of which job id and size are remembered."""
@@ -41,7 +41,7 @@ _once = Once(logging.getLogger("asyncsched.schedulers.aws_batch"))
 
 
 @dataclass(slots=True)
-class Known:
+class KnownJob:
     """What is remembered of an app's job.
 
     Attributes:
@@ -61,10 +61,10 @@ class Known:
     by_name: bool = False
 
 
-Found: TypeAlias = Known | AsyncSchedError | None
+Found: TypeAlias = KnownJob | AsyncSchedError | None
 
 
-class Names:
+class JobNames:
     """Finds jobs by the ids of their apps.
 
     Args:
@@ -73,9 +73,9 @@ class Names:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._known: OrderedDict[str, KnownJob] = OrderedDict()
 
-    def remember(self, app_id: str, known: Known) -> None:
+    def remember(self, app_id: str, known: KnownJob) -> None:
         """Keep in mind which job an app is; the app that was used least recently goes."""
         self._known[app_id] = known
         self._known.move_to_end(app_id)
@@ -87,7 +87,7 @@ class Names:
         for app_id in [app_id for app_id, known in self._known.items() if known.job_id == job_id]:
             del self._known[app_id]
 
-    def known(self, app_id: str) -> Known | None:
+    def known(self, app_id: str) -> KnownJob | None:
         """Return what is remembered of an app's job."""
         return self._known.get(app_id)
 
@@ -98,11 +98,11 @@ class Names:
             del self._known[app_id]
         return found
 
-    def connection(self, known: Known) -> Connection:
+    def connection(self, known: KnownJob) -> AWSConnection:
         """Return the connection to where a job is."""
         return self._connections.at(known.where)
 
-    async def find(self, app_id: str) -> Known | None:
+    async def find(self, app_id: str) -> KnownJob | None:
         """Return the job that an app id means; None if there is none of that name.
 
         Raises:
@@ -142,11 +142,11 @@ class Names:
                 async for answer in answers:
                     yield answer
 
-    def _without_call(self, app_id: str) -> Known | None:
+    def _without_call(self, app_id: str) -> KnownJob | None:
         """Return the job that is remembered for an app, or that its id names itself; else None."""
         known = self._known.get(app_id)
         if known is None and (ref := parse_app_id(app_id)).job_id:
-            known = Known(ref.job_id, ref.queue, {"region": ref.region} if ref.region else {})
+            known = KnownJob(ref.job_id, ref.queue, {"region": ref.region} if ref.region else {})
             self.remember(app_id, known)
         return known
 
@@ -160,12 +160,12 @@ class Names:
                     yield {}
             for name, job_id in search.newest().items():
                 for app_id in left.pop(name):
-                    told[app_id] = known = Known(job_id, candidate, by_name=True)
+                    told[app_id] = known = KnownJob(job_id, candidate, by_name=True)
                     self.remember(app_id, known)
         yield told | {app_id: None for app_ids in left.values() for app_id in app_ids}
 
 
-async def newest(connection: Connection, queue: str, name: str) -> Row | None:
+async def newest(connection: AWSConnection, queue: str, name: str) -> Row | None:
     """Return the newest job of this very name in a queue that is not deleted, as DescribeJobs shows it."""
     search = _Search(connection, queue, [name])
     async with aclosing(search.run()) as calls:
@@ -178,7 +178,7 @@ async def newest(connection: Connection, queue: str, name: str) -> Row | None:
 class _Search:
     """Looks for the jobs of one queue that have one of these names."""
 
-    def __init__(self, connection: Connection, queue: str, names: Iterable[str]) -> None:
+    def __init__(self, connection: AWSConnection, queue: str, names: Iterable[str]) -> None:
         self._connection, self._queue = connection, queue
         self._found: dict[str, dict[str, int]] = {name: {} for name in names}
         self._deleted: set[str] = set()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from asyncsched.errors import MalformedHandleError
 
-__all__ = ["JobRef", "is_job_name", "job_stem", "parse_app_id", "queue_name"]
+__all__ = ["AWSJobRef", "is_job_name", "job_stem", "parse_app_id", "queue_name"]
 
 MAX_JOB_NAME = 128
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:\d+)?")
@@ -21,7 +21,7 @@ _FORMS = "<queue>:<jobName>, <queue>:<jobId>, a job's id, name or ARN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRef:
+class AWSJobRef:
     """What an app id says about its job; `job_id` or `name` is known, or both."""
 
     job_id: str = ""
@@ -30,24 +30,24 @@ class JobRef:
     region: str = ""
 
 
-def parse_app_id(app_id: str) -> JobRef:
+def parse_app_id(app_id: str) -> AWSJobRef:
     """Take an app id apart.
 
     Raises:
         MalformedHandleError: It has none of the accepted forms. It is a ``ValueError``.
     """
     if found := _ARN.fullmatch(app_id):
-        return JobRef(job_id=found["id"], region=found["region"])
+        return AWSJobRef(job_id=found["id"], region=found["region"])
     if _UUID.fullmatch(job := _without_node(app_id)):
-        return JobRef(job_id=job)
+        return AWSJobRef(job_id=job)
     queue, colon, rest = app_id.partition(":")
     job = _without_node(rest)
     if colon and queue and _UUID.fullmatch(job):
-        return JobRef(queue=queue, job_id=job)
+        return AWSJobRef(queue=queue, job_id=job)
     if colon and queue and _NAME.fullmatch(job):
-        return JobRef(queue=queue, name=job)
+        return AWSJobRef(queue=queue, name=job)
     if _NAME.fullmatch(job := _without_node(app_id)):
-        return JobRef(name=job)
+        return AWSJobRef(name=job)
     raise MalformedHandleError(f"{app_id!r} is not the id of an app on AWS Batch", fix=f"write it as {_FORMS}")
 
 

@@ -18,7 +18,7 @@ from asyncsched.schedulers._common.roles import role_notes, shortened
 from asyncsched.schedulers._common.untrusted import LONGEST_JSON, Once, read_json, shown
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["note_tags", "read_note"]
 

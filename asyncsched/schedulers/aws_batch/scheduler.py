@@ -10,22 +10,22 @@ from typing import ClassVar, Unpack
 from asyncsched import __version__
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.fresh import FreshIds
-from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.aws_batch.changes import Sweeper
-from asyncsched.schedulers.aws_batch.client import Connection, Connections, Location
+from asyncsched.schedulers.aws_batch.changes import AWSSweeper
+from asyncsched.schedulers.aws_batch.client import AWSConnection, Connections, Location
 from asyncsched.schedulers.aws_batch.client_given import accept
-from asyncsched.schedulers.aws_batch.ending import Endings, cancel_all, cancel_one, give_up_all
+from asyncsched.schedulers.aws_batch.ending import AWSEndings, cancel_all, cancel_one, give_up_all
 from asyncsched.schedulers.aws_batch.ending_delete import delete_app
 from asyncsched.schedulers.aws_batch.errors import BACKEND
-from asyncsched.schedulers.aws_batch.logs import LogBook
-from asyncsched.schedulers.aws_batch.lookup import Jobs
+from asyncsched.schedulers.aws_batch.logs import AWSLogSources
+from asyncsched.schedulers.aws_batch.lookup import AWSJobs
 from asyncsched.schedulers.aws_batch.lookup_list import list_apps
-from asyncsched.schedulers.aws_batch.lookup_names import Known
+from asyncsched.schedulers.aws_batch.lookup_names import KnownJob
 from asyncsched.schedulers.aws_batch.names import job_stem, queue_name
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import (
@@ -41,19 +41,19 @@ from asyncsched.schedulers.aws_batch.request_container import INSTANCE_TYPE
 from asyncsched.schedulers.aws_batch.request_limits import check_shape
 from asyncsched.schedulers.aws_batch.status import job_state
 from asyncsched.schedulers.aws_batch.status_rows import Row
-from asyncsched.schedulers.aws_batch.submit import Submission
+from asyncsched.schedulers.aws_batch.submit import AWSSubmission
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
 from asyncsched.schedulers.aws_batch.submit_images import CREATE, ECR, ecr_login, image_platform, make_repository
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers
-from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 from asyncsched.workspace.docker import DockerWorkspaceMixin
@@ -127,7 +127,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
         region: str | None = None,
         profile: str | None = None,
         endpoint_url: str | None = None,
-        limits: Limits | None = None,
+        limits: RateLimits | None = None,
         log_interval: float = 0.4,
         log_settle_polls: int = 5,
         **tunables: Unpack[Tunables],
@@ -141,15 +141,17 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
             Location(region=region, profile=profile, endpoint_url=endpoint_url),
             accept(batch=client, logs=log_client),
             clock=self.clock,
-            limits=limits or Limits(),
+            limits=limits or RateLimits(),
             request_timeout=self.request_timeout,
             retry_for=self.retry_for,
         )
-        self._logs = LogBook(self.clock, retry_for=self.retry_for, interval=log_interval, settle_polls=log_settle_polls)
-        self._jobs = Jobs(self._connections, self._seen)
-        self._sweeper = Sweeper(self._jobs)
+        self._logs = AWSLogSources(
+            self.clock, retry_for=self.retry_for, interval=log_interval, settle_polls=log_settle_polls
+        )
+        self._jobs = AWSJobs(self._connections, self._seen)
+        self._sweeper = AWSSweeper(self._jobs)
         self._definitions = Definitions()
-        self._endings = Endings()
+        self._endings = AWSEndings()
         self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
 
     # Submitting
@@ -200,10 +202,10 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
             self._pending.keep(info.app_id, info.request.pending_timeout)
         self._jobs.names.remember(info.app_id, known)
 
-    async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> Known:
+    async def _submitted(self, info: AppDryRunInfo[BatchJob]) -> KnownJob:
         job = info.request
         connection = self._connections.at(job.location)
-        submission = Submission(connection, info, self.clock)
+        submission = AWSSubmission(connection, info, self.clock)
         job_id = None if self._fresh.take(info.app_id) else await submission.existing()
         if job_id is None:
             await submission.name_dependencies(self._jobs.names)
@@ -212,7 +214,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
             async with self._or_removed(info.app_id, submission.undo):
                 job_id = await submission.send(self._definitions, retry_for=self.retry_for)
         where, children = dict(job.location), job.children(job_id)
-        return Known(job_id, queue_name(job.queue), where, children, info.digest, by_name=True)
+        return KnownJob(job_id, queue_name(job.queue), where, children, info.digest, by_name=True)
 
     @override
     async def _image_login(self, image: str, cfg: Mapping[str, CfgVal]) -> str:
@@ -275,7 +277,7 @@ class AWSBatchScheduler(DockerWorkspaceMixin[AWSBatchOpts, BatchJob], Scheduler[
             for closed in (self._connections, self._definitions, self._endings):
                 closing.push_async_callback(closed.aclose)
 
-    def _seen(self, app_id: str, connection: Connection, row: Row, nodes: Mapping[str, Row]) -> None:
+    def _seen(self, app_id: str, connection: AWSConnection, row: Row, nodes: Mapping[str, Row]) -> None:
         self._sweeper.note(row)
         self._logs.note(app_id, row, nodes)
         if job_state(row).is_terminal():
@@ -291,7 +293,7 @@ def create_scheduler(
     region: str | None = None,
     profile: str | None = None,
     endpoint_url: str | None = None,
-    limits: Limits | None = None,
+    limits: RateLimits | None = None,
     log_interval: float = 0.4,
     log_settle_polls: int = 5,
     **tunables: Unpack[Tunables],

@@ -8,10 +8,10 @@ from typing import cast
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError
 from asyncsched.schedulers._common.retry import retry
-from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.errors import BACKEND, may_have_happened
 from asyncsched.schedulers.aws_batch.lookup_calls import fetch_rows, mark_deleted
-from asyncsched.schedulers.aws_batch.lookup_names import Names, newest
+from asyncsched.schedulers.aws_batch.lookup_names import JobNames, newest
 from asyncsched.schedulers.aws_batch.names import queue_name
 from asyncsched.schedulers.aws_batch.names_note import note_tags
 from asyncsched.schedulers.aws_batch.names_tags import BY_HAND_TAG, without_secrets
@@ -19,10 +19,10 @@ from asyncsched.schedulers.aws_batch.request import BatchJob, to_wire
 from asyncsched.schedulers.aws_batch.request_limits import LATER_TAGS, MAX_SUBMIT_BYTES, MAX_TAGS, size_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
-from asyncsched.schedulers.prepare import other_app
+from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
 
-__all__ = ["DIGEST_TAG", "Submission"]
+__all__ = ["DIGEST_TAG", "AWSSubmission"]
 
 DIGEST_TAG = "asyncsched/digest"
 REASON_UNFINISHED = "asyncsched: the submit was not finished"
@@ -31,7 +31,7 @@ _LOOKS = (1.0, 2.0)
 """Seconds between looks for a job whose submit was not answered: the list may be a little behind."""
 
 
-class Submission:
+class AWSSubmission:
     """One job on its way.
 
     Where an answer is lost the job is looked up by its name, which is unique, before it is sent again.
@@ -41,7 +41,7 @@ class Submission:
         open: Whether a request is on its way whose fate is not known.
     """
 
-    def __init__(self, connection: Connection, info: AppDryRunInfo[BatchJob], clock: Clock) -> None:
+    def __init__(self, connection: AWSConnection, info: AppDryRunInfo[BatchJob], clock: Clock) -> None:
         self._connection, self._clock = connection, clock
         self._job, self._digest, self._app = info.request, info.digest, info.app
         self.job_id: str | None = None
@@ -61,7 +61,7 @@ class Submission:
             raise other_app(self._job.name, BACKEND)
         return str(row["jobId"])
 
-    async def name_dependencies(self, names: Names) -> None:
+    async def name_dependencies(self, names: JobNames) -> None:
         """Put the jobs in the place of the apps that `depends_on` names by their ids.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.aws_batch.client import Connection
+from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.request import HASH_TAG, BatchJob, definition_to_wire, name_definition
 from asyncsched.schedulers.aws_batch.status_rows import part
 
@@ -30,12 +30,12 @@ class Definitions:
     """
 
     def __init__(self) -> None:
-        self._revisions: dict[tuple[Connection, str], str] = {}
+        self._revisions: dict[tuple[AWSConnection, str], str] = {}
         self._removed: OrderedDict[str, None] = OrderedDict()
         self._lock = asyncio.Lock()
         self._tidying = BackgroundTasks(_log)
 
-    async def ensure(self, connection: Connection, job: BatchJob) -> str:
+    async def ensure(self, connection: AWSConnection, job: BatchJob) -> str:
         """Return the ARN of a definition for this job."""
         request = definition_to_wire(job)
         if not job.reuse:
@@ -60,7 +60,7 @@ class Definitions:
             self._removed.popitem(last=False)
         return True
 
-    def tidy(self, connection: Connection, row: Mapping[str, Any]) -> None:
+    def tidy(self, connection: AWSConnection, row: Mapping[str, Any]) -> None:
         """Deregister the definition of a job that has ended, if it was its own, in a task that nobody waits for."""
         if self.is_leftover(row):  # Whoever happened to look first must not wait for this.
             self._tidying.start(self.deregister(connection, row["jobDefinition"]))
@@ -69,7 +69,7 @@ class Definitions:
         """Give what is being deregistered a little time, then end it."""
         await self._tidying.close(5.0, patience=5.0)
 
-    async def deregister(self, connection: Connection, arn: str) -> None:
+    async def deregister(self, connection: AWSConnection, arn: str) -> None:
         """Deregister a definition whose app is over; a failure is told and left."""
         try:
             await connection.call("batch", "DeregisterJobDefinition", jobDefinition=arn)
@@ -81,7 +81,7 @@ class Definitions:
         self._revisions = {key: value for key, value in self._revisions.items() if value != arn}
 
 
-async def _find(connection: Connection, name: str, content: str) -> str | None:
+async def _find(connection: AWSConnection, name: str, content: str) -> str | None:
     request: dict[str, object] = {"jobDefinitionName": name, "status": "ACTIVE"}
     while True:
         answer = await connection.call("batch", "DescribeJobDefinitions", "jobDefinitions", **request)
@@ -93,7 +93,7 @@ async def _find(connection: Connection, name: str, content: str) -> str | None:
         request["nextToken"] = answer["nextToken"]
 
 
-async def _register(connection: Connection, request: Mapping[str, object]) -> str:
+async def _register(connection: AWSConnection, request: Mapping[str, object]) -> str:
     # A second try after a lost answer makes a second revision of the same content, which does no harm.
     answer = await connection.call("batch", "RegisterJobDefinition", "jobDefinitionArn", **request)
     return str(answer["jobDefinitionArn"])

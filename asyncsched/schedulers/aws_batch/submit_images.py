@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 
 from asyncsched.errors import SchedulerError
-from asyncsched.schedulers.aws_batch.client import Connection, Connections
+from asyncsched.schedulers.aws_batch.client import AWSConnection, Connections
 from asyncsched.schedulers.aws_batch.status_rows import parts
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.workspace.image_names import host_of, token_login
 
 __all__ = ["CREATE", "ECR", "ecr_login", "image_platform", "make_repository"]
@@ -73,7 +73,7 @@ def image_platform(cfg: Mapping[str, CfgVal]) -> str | None:
 
 def _connection(
     image: str, connections: Connections, cfg: Mapping[str, CfgVal], hosts: re.Pattern[str]
-) -> Connection | None:
+) -> AWSConnection | None:
     host = hosts.fullmatch(host_of(image))
     if host is None:
         return None

@@ -16,7 +16,7 @@ from asyncsched.schedulers.docker import names
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
-    from asyncsched.schedulers.port import StatePort
+    from asyncsched.schedulers.state_reports import StatePort
 
 __all__ = ["EventReader"]
 

@@ -20,15 +20,15 @@ from asyncsched.specs.state import AppState
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
-    from asyncsched.schedulers.docker.lookup import Lookup
-    from asyncsched.schedulers.watch import StateStream
+    from asyncsched.schedulers.docker.lookup import DockerLookup
+    from asyncsched.schedulers.state_stream import StateStream
 
-__all__ = ["Ends"]
+__all__ = ["DockerEndings"]
 
 _log = logging.getLogger("asyncsched.schedulers.docker")
 
 
-class Ends:
+class DockerEndings:
     """Ends the apps of a scheduler, some of them in the background.
 
     Args:
@@ -42,7 +42,7 @@ class Ends:
     def __init__(
         self,
         docker: Callable[[], Awaitable[Daemon]],
-        lookup: Lookup,
+        lookup: DockerLookup,
         watch: Callable[[str], StateStream],
         *,
         clock: Clock,

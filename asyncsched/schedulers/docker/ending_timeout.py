@@ -14,7 +14,7 @@ from asyncsched.schedulers.docker.status_containers import Container, with_detai
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
-    from asyncsched.schedulers.watch import StateStream
+    from asyncsched.schedulers.state_stream import StateStream
 
 __all__ = ["TimeLimits"]
 

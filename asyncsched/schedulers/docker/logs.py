@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from asyncsched._dockerd import Daemon
     from asyncsched.clock import Clock
-    from asyncsched.logs.select import LogQuery
-    from asyncsched.schedulers.docker.logs_attempts import Attempts
+    from asyncsched.logs.query import LogQuery
+    from asyncsched.schedulers.docker.logs_attempts import ContainerRuns
     from asyncsched.schedulers.docker.status_containers import Container
     from asyncsched.specs.state import ReplicaStatus
 
@@ -56,7 +56,7 @@ class ContainerLog(ConnectionSource):
         daemon: Daemon,
         container: Container,
         query: LogQuery,
-        attempts: Attempts,
+        attempts: ContainerRuns,
         *,
         clock: Clock,
         retry_for: float,

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.schedulers.docker.status_containers import Container
 
-__all__ = ["Attempts"]
+__all__ = ["ContainerRuns"]
 
 
-class Attempts:
+class ContainerRuns:
     """Maps lines of a container to its runs.
 
     Docker keeps the number of restarts and the beginning of the last run. So a line's run is known only if it was the

@@ -12,8 +12,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from asyncsched.logs.line import LogLine, LogOrigin, decode_unlabelled
+from asyncsched.logs.rfc3339 import StampReader
 from asyncsched.logs.split import MAX_LINE
-from asyncsched.logs.stamps import StampReader
 from asyncsched.specs.stream import Stream
 
 __all__ = ["FrameReader"]

@@ -17,14 +17,14 @@ from asyncsched.schedulers.docker.status_containers import (
     read_container,
     with_details,
 )
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
+from asyncsched.specs.to_plain import JsonValue
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
     from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 
-__all__ = ["Lookup", "keep"]
+__all__ = ["DockerLookup", "keep"]
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ _READ_AT_ONCE = 8
 _KEPT = 4096
 
 
-class Lookup:
+class DockerLookup:
     """Finds containers and what is known of them; caches what cannot change any more.
 
     Args:

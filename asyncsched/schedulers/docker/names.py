@@ -30,7 +30,7 @@ from asyncsched.schedulers._common.untrusted import (
     shown,
 )
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = [
     "APP_ID",

@@ -19,13 +19,13 @@ from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
 from asyncsched.schedulers.docker.request_wire import make_body, read_command, read_labels
-from asyncsched.schedulers.prepare import check_seconds
+from asyncsched.schedulers.validation import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.keeping import Keeper, ToldApp
 from asyncsched.specs.macros import macros
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import RESULT_FILE
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["DockerContainer", "DockerJob", "completed", "is_user_defined", "make_request", "to_wire"]
 

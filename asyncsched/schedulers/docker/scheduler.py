@@ -13,32 +13,32 @@ from typing import TYPE_CHECKING, Unpack
 from asyncsched import __version__
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.docker.changes import EventReader
-from asyncsched.schedulers.docker.ending import Ends
-from asyncsched.schedulers.docker.lookup import Lookup, keep
+from asyncsched.schedulers.docker.ending import DockerEndings
+from asyncsched.schedulers.docker.lookup import DockerLookup, keep
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request import BACKEND, DockerJob, make_request
 from asyncsched.schedulers.docker.status import members_of
 from asyncsched.schedulers.docker.status_containers import Container
 from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.workspace.docker import DockerWorkspaceMixin
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
-    from asyncsched.schedulers.docker.logs_attempts import Attempts
+    from asyncsched.schedulers.docker.logs_attempts import ContainerRuns
 
 __all__ = ["DockerScheduler", "create_scheduler"]
 
@@ -93,15 +93,15 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
         check_extra(BACKEND)
         super().__init__(BACKEND, session_name, **tunables)
         self._daemon: Daemon | None = None
-        self._lookup = Lookup(self._docker)
-        self._ends = Ends(
+        self._lookup = DockerLookup(self._docker)
+        self._ends = DockerEndings(
             self._docker,
             self._lookup,
             lambda app_id: self.watch([app_id]),
             clock=self.clock,
             retry_for=self.retry_for,
         )
-        self._attempts: dict[str, Attempts] = {}
+        self._attempts: dict[str, ContainerRuns] = {}
         self._pushing = False
 
     async def _docker(self) -> Daemon:
@@ -243,13 +243,13 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
             for each in members
         ]
 
-    def _attempts_of(self, container: Container) -> Attempts:
+    def _attempts_of(self, container: Container) -> ContainerRuns:
         """Return what is known of a container's runs; later reads use what earlier ones have followed."""
-        from asyncsched.schedulers.docker.logs_attempts import Attempts
+        from asyncsched.schedulers.docker.logs_attempts import ContainerRuns
 
         known = self._attempts.get(container.id)
         if known is None:
-            known = Attempts(container.app_id, container.role, container.replica)
+            known = ContainerRuns(container.app_id, container.role, container.replica)
             if container.max_retries > 0:
                 keep(self._attempts, container.id, known)
         return known

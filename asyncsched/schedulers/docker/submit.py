@@ -14,7 +14,7 @@ from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.ending_stop import AT_ONCE
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, completed, is_user_defined, to_wire
 from asyncsched.schedulers.docker.status_containers import Container, read_container
-from asyncsched.schedulers.prepare import other_app
+from asyncsched.schedulers.validation import other_app
 from asyncsched.workspace.image_names import is_content_tag
 
 if TYPE_CHECKING:
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from asyncsched.specs.dryrun import AppDryRunInfo
     from asyncsched.specs.image_progress import ImageProgress
 
-__all__ = ["Launch", "prepare"]
+__all__ = ["DockerSubmission", "prepare"]
 
 _log = logging.getLogger("asyncsched.schedulers.docker")
 
 _AGAIN = 0.1
 
 
-async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequence[Container]) -> Launch | None:
+async def prepare(
+    daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequence[Container]
+) -> DockerSubmission | None:
     """Provide images and network for an app's missing containers; return None if none is missing.
 
     Args:
@@ -52,7 +54,7 @@ async def prepare(daemon: Daemon, info: AppDryRunInfo[DockerJob], there: Sequenc
         return None
     await _provide_images(daemon, job, {container.image for container in to_create})
     networks = {each: await _provide_network(daemon, each) for each in dict.fromkeys(c.network for c in to_create)}
-    return Launch(daemon, job, info.digest, networks, to_create, to_start, waiting)
+    return DockerSubmission(daemon, job, info.digest, networks, to_create, to_start, waiting)
 
 
 def _check_same(info: AppDryRunInfo[DockerJob], there: Sequence[Container], backend: str) -> None:
@@ -83,7 +85,7 @@ async def _provide_images(daemon: Daemon, job: DockerJob, wanted: Collection[str
     await gather_bounded(provide, [image for image in job.images if image in wanted], AT_ONCE)
 
 
-class Launch:
+class DockerSubmission:
     """One attempt to start an app's missing containers.
 
     Requests that have been sent are never cut off: `remove` waits for their answers, so that no container can appear

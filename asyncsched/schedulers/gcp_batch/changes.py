@@ -8,15 +8,15 @@ from contextlib import aclosing
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
-from asyncsched.schedulers.gcp_batch.lookup import Jobs, ReadJob
+from asyncsched.schedulers.gcp_batch.lookup import GCPJobs, ReadGCPJob
 from asyncsched.schedulers.gcp_batch.lookup_list import job_pages
-from asyncsched.schedulers.gcp_batch.names import JobRef, parse_app_id
+from asyncsched.schedulers.gcp_batch.names import GCPJobRef, parse_app_id
 from asyncsched.schedulers.gcp_batch.status import is_deleted
 from asyncsched.schedulers.gcp_batch.status_rows import Row, counts_of, part, status_events, text
-from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse, own_copy
+from asyncsched.schedulers.state_reports import Answers, as_answer
 
-__all__ = ["Sweeper"]
+__all__ = ["GCPSweeper"]
 
 AT_ONCE = 16
 """Jobs, or their tasks, that are read at a time."""
@@ -27,7 +27,7 @@ FEW = 8
 Summary = tuple[object, ...]
 
 
-class Sweeper:
+class GCPSweeper:
     """Asks for all watched apps; tasks are read again where something has happened to their job.
 
     Args:
@@ -35,14 +35,14 @@ class Sweeper:
         jobs: Reads jobs.
     """
 
-    def __init__(self, client: GoogleClient, jobs: Jobs) -> None:
+    def __init__(self, client: GoogleClient, jobs: GCPJobs) -> None:
         self._client, self._jobs = client, jobs
-        self._told: dict[JobRef, tuple[Summary, DescribeAppResponse]] = {}
+        self._told: dict[GCPJobRef, tuple[Summary, DescribeAppResponse]] = {}
         self._failing: set[tuple[str, str]] = set()
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         """Yield what is known of these apps, one item for each call or so."""
-        places: dict[tuple[str, str], dict[JobRef, str]] = {}
+        places: dict[tuple[str, str], dict[GCPJobRef, str]] = {}
         for app_id in app_ids:
             try:
                 ref = parse_app_id(app_id)
@@ -64,7 +64,7 @@ class Sweeper:
         if failure is not None:
             raise failure
 
-    async def _of(self, place: tuple[str, str], apps: Mapping[JobRef, str]) -> AsyncGenerator[Answers]:
+    async def _of(self, place: tuple[str, str], apps: Mapping[GCPJobRef, str]) -> AsyncGenerator[Answers]:
         """Yield what is known of the apps of one location; what fails for good is the answer for each that is left."""
         if len(apps) <= FEW:
             yield await self._each(apps)
@@ -77,7 +77,7 @@ class Sweeper:
         except SchedulerError as error:
             yield dict.fromkeys(left.values(), as_answer(error))
 
-    async def _by_list(self, place: tuple[str, str], left: dict[JobRef, str]) -> AsyncGenerator[Answers]:
+    async def _by_list(self, place: tuple[str, str], left: dict[GCPJobRef, str]) -> AsyncGenerator[Answers]:
         """Yield what the list of a location tells of these apps, which are then taken from `left`."""
         async with aclosing(job_pages(self._client, *place)) as pages:
             async for rows in pages:
@@ -90,8 +90,8 @@ class Sweeper:
         if left:  # what the list does not show is deleted, or too new for it
             yield await self._each(left)
 
-    async def _each(self, apps: Mapping[JobRef, str]) -> Answers:
-        async def one(ref: JobRef) -> tuple[str, DescribeAppResponse | AsyncSchedError | None]:
+    async def _each(self, apps: Mapping[GCPJobRef, str]) -> Answers:
+        async def one(ref: GCPJobRef) -> tuple[str, DescribeAppResponse | AsyncSchedError | None]:
             try:
                 job = await self._jobs.read(ref)
                 return apps[ref], None if job is None else await self._described(job)
@@ -100,14 +100,14 @@ class Sweeper:
 
         return dict(await gather_bounded(one, apps, AT_ONCE))
 
-    async def _answers(self, rows: Mapping[JobRef, Row], apps: Mapping[JobRef, str]) -> Answers:
-        async def one(ref: JobRef) -> tuple[str, DescribeAppResponse | None]:
+    async def _answers(self, rows: Mapping[GCPJobRef, Row], apps: Mapping[GCPJobRef, str]) -> Answers:
+        async def one(ref: GCPJobRef) -> tuple[str, DescribeAppResponse | None]:
             row = rows[ref]
-            return apps[ref], None if is_deleted(row) else await self._described(ReadJob(ref, row))
+            return apps[ref], None if is_deleted(row) else await self._described(ReadGCPJob(ref, row))
 
         return dict(await gather_bounded(one, rows, AT_ONCE))
 
-    async def _described(self, job: ReadJob) -> DescribeAppResponse:
+    async def _described(self, job: ReadGCPJob) -> DescribeAppResponse:
         summary = _summary(job.row)
         known = self._told.get(job.ref)
         if known is None or known[0] != summary:
@@ -118,7 +118,7 @@ class Sweeper:
         response.native = job
         return response
 
-    def _forget(self, places: Mapping[tuple[str, str], Mapping[JobRef, str]]) -> None:
+    def _forget(self, places: Mapping[tuple[str, str], Mapping[GCPJobRef, str]]) -> None:
         self._failing &= places.keys()
         watched = {ref for apps in places.values() for ref in apps}
         if len(self._told) > 2 * len(watched) + 100:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from asyncsched import __version__
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, ConfigError, SchedulerError, ThrottledError
-from asyncsched.schedulers._common.pacing import Limits, Pacer
+from asyncsched.schedulers._common.rate_limit import Pacer, RateLimits
 from asyncsched.schedulers._common.retry import retry
-from asyncsched.schedulers.gcp_batch.client_credentials import Access, Credentials
+from asyncsched.schedulers.gcp_batch.client_credentials import AccessToken, GCPCredentials
 from asyncsched.schedulers.gcp_batch.client_files import is_header
 from asyncsched.schedulers.gcp_batch.errors import GoogleFailure, failure_of, read_failure, translate
 
@@ -60,10 +60,10 @@ class GoogleClient:
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: GCPCredentials,
         *,
         clock: Clock,
-        limits: Limits,
+        limits: RateLimits,
         batch: str | None = None,
         logging: str | None = None,
         quota_project: str | None = None,
@@ -213,7 +213,7 @@ class GoogleClient:
     async def _sent(
         self,
         session: aiohttp.ClientSession,
-        access: Access,
+        access: AccessToken,
         method: str,
         url: str,
         query: Mapping[str, str] | None,

@@ -18,12 +18,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, ClosedError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.shared_call import SharedCall
-from asyncsched.schedulers.gcp_batch.client_files import METADATA, SIGN_IN, Source, find_credentials, unusable, where
+from asyncsched.schedulers.gcp_batch.client_files import (
+    METADATA,
+    SIGN_IN,
+    CredentialsFile,
+    find_credentials,
+    unusable,
+    where,
+)
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Access", "Credentials", "Token"]
+__all__ = ["AccessToken", "GCPCredentials", "Token"]
 
 _log = logging.getLogger("asyncsched.schedulers.gcp_batch")
 
@@ -52,14 +59,14 @@ class Token(Protocol):
         ...
 
 
-class Access(NamedTuple):
+class AccessToken(NamedTuple):
     """A token, and until when it is used."""
 
     token: str
     until: float
 
 
-class Credentials:
+class GCPCredentials:
     """One account: finds it, and keeps a token of it. Nothing is read before the first use.
 
     It belongs to the loop of its first use.
@@ -83,26 +90,26 @@ class Credentials:
     ) -> None:
         self._clock, self._path, self._impersonate = clock, path, impersonate
         self._given, self._names = given, names or {}
-        self._source: Source | None = None
+        self._source: CredentialsFile | None = None
         self._token: Token | None = given
-        self._access: Access | None = None
-        self._refreshing = SharedCall[Access]("getting a token of Google Cloud")
+        self._access: AccessToken | None = None
+        self._refreshing = SharedCall[AccessToken]("getting a token of Google Cloud")
         self._closed = False
         self.refreshes = 0
 
-    async def source(self) -> Source:
+    async def source(self) -> CredentialsFile:
         """Return where the credentials are.
 
         Raises:
             AuthError: The file cannot be read, or holds no credentials that can be used.
         """
         if self._source is None and self._given is not None:
-            self._source = Source("the client that was given", self._names)
+            self._source = CredentialsFile("the client that was given", self._names)
         if self._source is None:
             self._source = await asyncio.to_thread(find_credentials, self._path)
         return self._source
 
-    async def access(self, session: aiohttp.ClientSession, refused: str | None = None) -> Access:
+    async def access(self, session: aiohttp.ClientSession, refused: str | None = None) -> AccessToken:
         """Return a token, a new one where the old one is over or was refused.
 
         Callers share one exchange; one that is cancelled leaves it to the others.
@@ -123,7 +130,7 @@ class Credentials:
         self._closed = True
         await self._refreshing.aclose(5.0)
 
-    async def _refresh(self, session: aiohttp.ClientSession) -> Access:
+    async def _refresh(self, session: aiohttp.ClientSession) -> AccessToken:
         source = await self.source()
         if self._token is None:
             self._token = await self._made(source, session)
@@ -138,22 +145,22 @@ class Credentials:
             await self._clock.sleep(PAUSE * 2 ** (TRIES - 1 - left))
         raise AssertionError("the last try returns or raises")
 
-    def _may_be_missing(self, source: Source, error: Exception) -> bool:
+    def _may_be_missing(self, source: CredentialsFile, error: Exception) -> bool:
         """Tell whether there may be no metadata server: none is named, and none has ever given a token."""
         if source.name != METADATA or self._access is not None or _metadata_host():
             return False
         return str(getattr(error, "host", "")) in getattr(self._token, "token_uri", "")
 
-    async def _exchanged(self, token: Token) -> Access:
+    async def _exchanged(self, token: Token) -> AccessToken:
         self.refreshes += 1
         begun = self._clock.monotonic()
         async with self._clock.deadline(LONGEST_REFRESH):
             answer = await token.refresh(timeout=LONGEST_REFRESH)
         lasts = max(float(answer.expires_in) - MARGIN, float(answer.expires_in) / 2)
-        self._access = Access(str(answer.value), begun + lasts)
+        self._access = AccessToken(str(answer.value), begun + lasts)
         return self._access
 
-    async def _made(self, source: Source, session: aiohttp.ClientSession) -> Token:
+    async def _made(self, source: CredentialsFile, session: aiohttp.ClientSession) -> Token:
         module = await asyncio.to_thread(importlib.import_module, "gcloud.aio.auth")
         # What has been found is handed on, and be it nothing: gcloud-aio-auth does not look for files by itself.
         file = io.StringIO(json.dumps(source.data))
@@ -178,7 +185,7 @@ def _read_key(text: str) -> object:
     return key
 
 
-def _translated(error: Exception, source: Source, *, is_missing: bool) -> SchedulerError:
+def _translated(error: Exception, source: CredentialsFile, *, is_missing: bool) -> SchedulerError:
     """Return why there is no token: for good, or for now.
 
     Args:
@@ -205,10 +212,10 @@ def _metadata_host() -> str | None:
     return next((host for name in METADATA_VARIABLES if (host := os.environ.get(name))), None)
 
 
-def _refused(source: Source, why: str) -> AuthError:
+def _refused(source: CredentialsFile, why: str) -> AuthError:
     return AuthError(f"Google does not accept the credentials of {source.name}", why=why, fix=SIGN_IN, **where())
 
 
-def _unavailable(source: Source, why: str) -> UnavailableError:
+def _unavailable(source: CredentialsFile, why: str) -> UnavailableError:
     what = f"No token can be had for the credentials of {source.name}"
     return UnavailableError(what, why=why, fix="check the network", **where())

@@ -12,7 +12,16 @@ from typing import Any, NamedTuple, cast
 from asyncsched.errors import AuthError
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
 
-__all__ = ["METADATA", "SIGN_IN", "Source", "find_credentials", "gcloud_folder", "is_header", "unusable", "where"]
+__all__ = [
+    "METADATA",
+    "SIGN_IN",
+    "CredentialsFile",
+    "find_credentials",
+    "gcloud_folder",
+    "is_header",
+    "unusable",
+    "where",
+]
 
 METADATA = "the metadata server"
 SIGN_IN = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
@@ -32,7 +41,7 @@ _URL = re.compile(r"https?://\S+")
 _HEADER = re.compile(r"[!-~]*")
 
 
-class Source(NamedTuple):
+class CredentialsFile(NamedTuple):
     """Where credentials were found.
 
     Attributes:
@@ -54,7 +63,7 @@ class Source(NamedTuple):
         return str(self.data.get("quota_project_id") or "")
 
 
-def find_credentials(path: str | None) -> Source:
+def find_credentials(path: str | None) -> CredentialsFile:
     """Read the credentials that are used here: blocks, as files do.
 
     Args:
@@ -67,7 +76,7 @@ def find_credentials(path: str | None) -> Source:
     if not named:
         written = gcloud_folder() / "application_default_credentials.json"
         if not written.exists():
-            return Source(METADATA, {})
+            return CredentialsFile(METADATA, {})
         named = str(written)
     try:
         data = json.loads(Path(named).read_text(encoding="utf-8"))
@@ -76,7 +85,7 @@ def find_credentials(path: str | None) -> Source:
         raise AuthError(f"The credentials in {named} cannot be read", why=why, fix=SIGN_IN, **where()) from error
     except (ValueError, RecursionError) as error:
         raise AuthError(f"The credentials in {named} are not JSON", fix=SIGN_IN, **where()) from error
-    source = Source(named, _object(data))
+    source = CredentialsFile(named, _object(data))
     _check_usable(source)
     return source if source.data["type"] != "external_account" else _with_kind(source)
 
@@ -92,7 +101,7 @@ def is_header(text: str) -> bool:
     return _HEADER.fullmatch(text) is not None
 
 
-def unusable(source: Source, why: str) -> AuthError:
+def unusable(source: CredentialsFile, why: str) -> AuthError:
     """Return the error for credentials that cannot be used as they are."""
     return AuthError(f"The credentials in {source.name} cannot be used", why=why, fix=SIGN_IN, **where())
 
@@ -102,7 +111,7 @@ def where() -> dict[str, Any]:
     return {"backend": BACKEND, "operation": "authenticate"}
 
 
-def _check_usable(source: Source) -> None:
+def _check_usable(source: CredentialsFile) -> None:
     kind = source.data.get("type")
     if not isinstance(kind, str) or kind not in _NEEDED:
         raise unusable(source, f"their type is {kind!r}, and these are known: {', '.join(sorted(_NEEDED))}")
@@ -116,7 +125,7 @@ def _check_usable(source: Source) -> None:
         _check_subject(source)
 
 
-def _check_subject(source: Source) -> None:
+def _check_subject(source: CredentialsFile) -> None:
     """Check where the token of an external account comes from."""
     inner: object = source.data.get("credential_source")
     found = _object(inner)
@@ -131,7 +140,7 @@ def _check_subject(source: Source) -> None:
         _check_texts(source, names, tuple(names), set(), f"credential_source.{name}.")
 
 
-def _with_kind(source: Source) -> Source:
+def _with_kind(source: CredentialsFile) -> CredentialsFile:
     """Say where the token of an external account comes from, which gcloud leaves to be seen from the other fields."""
     inner = _object(source.data["credential_source"])
     if "executable" in inner or str(inner.get("environment_id", "")).startswith("aws"):
@@ -143,7 +152,7 @@ def _with_kind(source: Source) -> Source:
 
 
 def _check_texts(
-    source: Source, data: Mapping[str, Any], needed: tuple[str, ...], texts: set[str], prefix: str = ""
+    source: CredentialsFile, data: Mapping[str, Any], needed: tuple[str, ...], texts: set[str], prefix: str = ""
 ) -> None:
     for name in needed:
         if not isinstance(data.get(name), str) or not data[name]:

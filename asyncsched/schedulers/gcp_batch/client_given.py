@@ -14,14 +14,14 @@ from asyncsched.errors import ConfigError
 from asyncsched.schedulers.gcp_batch.client_credentials import Token
 from asyncsched.schedulers.gcp_batch.client_files import is_header
 
-__all__ = ["GivenClient", "accept"]
+__all__ = ["GivenGCPClient", "accept"]
 
 
 _NAMES = ("project_id", "quota_project_id")
 
 
 @dataclass(frozen=True, slots=True)
-class GivenClient:
+class GivenGCPClient:
     """What is taken from a client.
 
     Attributes:
@@ -61,7 +61,7 @@ class _OfGoogleAuth:
         return _Answer(str(self._credentials.token), lasts)
 
 
-def accept(client: object | None) -> GivenClient | None:
+def accept(client: object | None) -> GivenGCPClient | None:
     """Return what a caller's client tells; None where there is none.
 
     Args:
@@ -80,14 +80,14 @@ def accept(client: object | None) -> GivenClient | None:
         raise _unfit(client, "its refresh is awaited, and takes no timeout as that of gcloud-aio-auth does")
     if inspect.iscoroutinefunction(refresh):
         names = getattr(client, "service_data", None)
-        return GivenClient(client, _named(names if isinstance(names, dict) else {}))  # type: ignore[arg-type]  # just looked at
+        return GivenGCPClient(client, _named(names if isinstance(names, dict) else {}))  # type: ignore[arg-type]  # just looked at
     transport = getattr(client, "transport", None)
     credentials = getattr(transport, "_credentials", None) if transport is not None else client
     if not callable(getattr(credentials, "refresh", None)) or not isinstance(getattr(credentials, "valid", None), bool):
         raise _unfit(client, "it has no credentials of Google")
     host = str(getattr(transport, "_host", "") or "")
     names = {name: getattr(credentials, name, None) for name in _NAMES}
-    return GivenClient(_OfGoogleAuth(credentials), _named(names), host if host.startswith("http") else None)
+    return GivenGCPClient(_OfGoogleAuth(credentials), _named(names), host if host.startswith("http") else None)
 
 
 def _unfit(client: object, why: str) -> ConfigError:

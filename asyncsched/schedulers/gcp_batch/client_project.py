@@ -7,7 +7,7 @@ import configparser
 import os
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
+from asyncsched.schedulers.gcp_batch.client_credentials import GCPCredentials
 from asyncsched.schedulers.gcp_batch.client_files import gcloud_folder
 
 __all__ = ["find_project"]
@@ -15,7 +15,7 @@ __all__ = ["find_project"]
 VARIABLES = ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
 
 
-async def find_project(credentials: Credentials) -> str:
+async def find_project(credentials: GCPCredentials) -> str:
     """Return the project of the environment, of the credentials, or of gcloud's configuration.
 
     Raises:

@@ -12,8 +12,8 @@ from asyncsched.schedulers._common.pending import LateApp
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
-from asyncsched.schedulers.gcp_batch.lookup import Jobs
-from asyncsched.schedulers.gcp_batch.names import JobRef, parse_app_id
+from asyncsched.schedulers.gcp_batch.lookup import GCPJobs
+from asyncsched.schedulers.gcp_batch.names import GCPJobRef, parse_app_id
 from asyncsched.schedulers.gcp_batch.status import job_state
 from asyncsched.schedulers.gcp_batch.status_rows import Row, part, text
 from asyncsched.specs.state import AppState
@@ -25,7 +25,7 @@ _LOOK_AGAIN = 0.2
 AT_ONCE = 16
 
 
-async def cancel_app(app_id: str, client: GoogleClient, jobs: Jobs) -> None:
+async def cancel_app(app_id: str, client: GoogleClient, jobs: GCPJobs) -> None:
     """Cancel an app's job; an unknown or ended one is left alone."""
     ref = parse_app_id(app_id)
     try:
@@ -45,7 +45,7 @@ async def cancel_app(app_id: str, client: GoogleClient, jobs: Jobs) -> None:
             raise
 
 
-async def delete_app(app_id: str, client: GoogleClient, jobs: Jobs) -> None:
+async def delete_app(app_id: str, client: GoogleClient, jobs: GCPJobs) -> None:
     """Delete the job of an app that has ended; Google takes its time, in which it does not exist for us any more.
 
     Raises:
@@ -59,7 +59,7 @@ async def delete_app(app_id: str, client: GoogleClient, jobs: Jobs) -> None:
     await _delete(client, job.ref)
 
 
-async def remove(client: GoogleClient, jobs: Jobs, ref: JobRef, *, clock: Clock) -> None:
+async def remove(client: GoogleClient, jobs: GCPJobs, ref: GCPJobRef, *, clock: Clock) -> None:
     """Delete a job, whether it runs or not, and wait until it is gone."""
     await _delete(client, ref)
     pause = _LOOK_AGAIN
@@ -68,7 +68,7 @@ async def remove(client: GoogleClient, jobs: Jobs, ref: JobRef, *, clock: Clock)
         pause = min(pause * 1.5, 2.0)
 
 
-async def give_up(late: Iterable[LateApp], client: GoogleClient, jobs: Jobs) -> None:
+async def give_up(late: Iterable[LateApp], client: GoogleClient, jobs: GCPJobs) -> None:
     """Cancel the jobs of apps that are over their time to start, but for those that have started meanwhile."""
 
     async def one(app: LateApp) -> None:
@@ -79,7 +79,7 @@ async def give_up(late: Iterable[LateApp], client: GoogleClient, jobs: Jobs) -> 
     await gather_bounded(one, late, AT_ONCE)
 
 
-async def _delete(client: GoogleClient, ref: JobRef) -> None:
+async def _delete(client: GoogleClient, ref: GCPJobRef) -> None:
     try:
         await client.request(
             "DELETE",

@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
-from asyncsched.schedulers._common.pacing import Limits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
 from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget
 from asyncsched.schedulers.gcp_batch.logs_hub import EntryHub, JobLog, LogTimes
-from asyncsched.schedulers.gcp_batch.lookup import Jobs, ReadJob
+from asyncsched.schedulers.gcp_batch.lookup import GCPJobs, ReadGCPJob
 from asyncsched.schedulers.gcp_batch.status import job_state
 from asyncsched.schedulers.gcp_batch.status_rows import Row, last_event, part, text, time_of
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["LogBook"]
+__all__ = ["GCPLogSources"]
 
 _EARLY = 60 * 1_000_000_000
 """How far the clocks of Batch and of Cloud Logging may differ, in nanoseconds."""
 
 
-class LogBook:
+class GCPLogSources:
     """Makes the sources of logs.
 
     Args:
@@ -41,10 +41,10 @@ class LogBook:
     def __init__(
         self,
         client: GoogleClient,
-        jobs: Jobs,
+        jobs: GCPJobs,
         *,
         clock: Clock,
-        limits: Limits,
+        limits: RateLimits,
         times: LogTimes,
         reads: int,
         retry_for: float,
@@ -62,7 +62,7 @@ class LogBook:
             InvalidRequestError: The job's output is not kept in Cloud Logging.
         """
         # What a watch tells has nothing of the job with it.
-        job = app.native if isinstance(app.native, ReadJob) else await self._jobs.look(query.app_id)
+        job = app.native if isinstance(app.native, ReadGCPJob) else await self._jobs.look(query.app_id)
         if job is None or not replicas:
             return []  # It has been deleted since it was described.
         _check_kept(job.row, query.app_id)

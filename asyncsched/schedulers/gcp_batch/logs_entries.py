@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from asyncsched.logs.hub import HubEvent
 from asyncsched.logs.line import LogOrigin, label
-from asyncsched.logs.stamps import StampReader
+from asyncsched.logs.rfc3339 import StampReader
+from asyncsched.logs.shared_query import HubEvent
 
 __all__ = ["MAX_UIDS", "EntryReader", "query_of"]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import ThrottledError
-from asyncsched.logs.hub import HubEvent, LogHub
-from asyncsched.logs.select import LogQuery
-from asyncsched.logs.subscriber import HubSource
+from asyncsched.logs.query import LogQuery
+from asyncsched.logs.shared_query import HubEvent, LogHub
+from asyncsched.logs.shared_source import HubSource
 from asyncsched.schedulers.gcp_batch.errors import failure_of
 from asyncsched.schedulers.gcp_batch.logs_budget import ReadBudget
 from asyncsched.schedulers.gcp_batch.logs_entries import MAX_UIDS, EntryReader, query_of

@@ -20,7 +20,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
-from asyncsched.schedulers.gcp_batch.names import JobRef
+from asyncsched.schedulers.gcp_batch.names import GCPJobRef
 from asyncsched.schedulers.gcp_batch.status import is_deleted, is_ours, list_row
 from asyncsched.schedulers.gcp_batch.status_rows import Row, job_ref, parts, text, time_of
 from asyncsched.schedulers.responses import ListAppResponse
@@ -38,7 +38,7 @@ PATIENCE = 1 / 3
 """The part of `retry_for` that one of several locations may take: the others are told in the time that is left."""
 
 
-async def job_pages(client: GoogleClient, project: str, location: str) -> AsyncGenerator[dict[JobRef, Row]]:
+async def job_pages(client: GoogleClient, project: str, location: str) -> AsyncGenerator[dict[GCPJobRef, Row]]:
     """Yield the jobs of a location page by page, newest first; what cannot be reached is logged."""
     query = {"orderBy": "create_time desc", "pageSize": str(PAGE)}
     path = f"projects/{project}/locations/{location}/jobs"
@@ -51,7 +51,7 @@ async def job_pages(client: GoogleClient, project: str, location: str) -> AsyncG
                 named.update(unreachable)
             # Google may write the project's number where it was asked with its name.
             rows = [(ref, row) for row in parts(page, "jobs") if (ref := job_ref(row)) is not None]
-            yield {JobRef(project, ref.location, ref.name): row for ref, row in rows}
+            yield {GCPJobRef(project, ref.location, ref.name): row for ref, row in rows}
 
 
 class JobList:
@@ -105,7 +105,7 @@ class JobList:
         return locations
 
 
-async def _merged(places: Sequence[_Place]) -> AsyncGenerator[tuple[JobRef, Row]]:
+async def _merged(places: Sequence[_Place]) -> AsyncGenerator[tuple[GCPJobRef, Row]]:
     heap = [(-place.newest, number) for number, place in enumerate(places) if place.rows]
     heapq.heapify(heap)
     while heap:
@@ -125,7 +125,7 @@ class _Place:
         self._pages = job_pages(client, project, location)
         self._over = False
         self.failure: SchedulerError | None = None
-        self.rows: list[tuple[JobRef, Row]] = []
+        self.rows: list[tuple[GCPJobRef, Row]] = []
 
     @property
     def newest(self) -> float:

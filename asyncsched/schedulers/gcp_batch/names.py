@@ -15,7 +15,7 @@ __all__ = [
     "OURS_LABEL",
     "PROJECT",
     "REQUEST_LABEL",
-    "JobRef",
+    "GCPJobRef",
     "is_job_name",
     "job_name",
     "label_value",
@@ -43,7 +43,7 @@ _RESOURCE = re.compile(r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]
 
 
 @dataclass(frozen=True, slots=True)
-class JobRef:
+class GCPJobRef:
     """A job: its project, its location, its name."""
 
     project: str
@@ -66,7 +66,7 @@ class JobRef:
         return f"{self.parent}/jobs/{self.name}"
 
 
-def parse_app_id(app_id: str) -> JobRef:
+def parse_app_id(app_id: str) -> GCPJobRef:
     """Take an app id apart.
 
     Raises:
@@ -75,17 +75,17 @@ def parse_app_id(app_id: str) -> JobRef:
     project, _, rest = app_id.rpartition(":")[0].rpartition(":")
     name = app_id.rpartition(":")[2]
     if PROJECT.fullmatch(project) and LOCATION.fullmatch(rest) and _JOB.fullmatch(name):
-        return JobRef(project, rest, name)
+        return GCPJobRef(project, rest, name)
     raise MalformedHandleError(
         f"{app_id!r} is not the id of an app on Google Cloud Batch",
         fix="write it as <project>:<location>:<name>, as the list shows it",
     )
 
 
-def ref_of_resource(resource: str) -> JobRef | None:
+def ref_of_resource(resource: str) -> GCPJobRef | None:
     """Return the job that Google calls so; None for what is not the name of a job."""
     found = _RESOURCE.fullmatch(resource)
-    return JobRef(found["project"], found["location"], found["name"]) if found else None
+    return GCPJobRef(found["project"], found["location"], found["name"]) if found else None
 
 
 def is_job_name(text: str) -> bool:

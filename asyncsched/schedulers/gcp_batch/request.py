@@ -12,7 +12,7 @@ from asyncsched.schedulers.gcp_batch.names import (
     DIGEST_LABEL,
     LONGEST_LABEL,
     REQUEST_LABEL,
-    JobRef,
+    GCPJobRef,
     label_value,
     own_labels,
     parse_app_id,
@@ -62,9 +62,9 @@ class GCPBatchJob:
         return pretty(self)
 
     @property
-    def ref(self) -> JobRef:
+    def ref(self) -> GCPJobRef:
         """Which job it will be."""
-        return JobRef(self.project, self.location, self.name)
+        return GCPJobRef(self.project, self.location, self.name)
 
 
 def make_request(app: AppDef, options: GCPBatchOpts, *, app_id: str, session: str, version: str) -> GCPBatchJob:

@@ -11,37 +11,37 @@ from typing import ClassVar, Unpack, cast
 
 from asyncsched import __version__
 from asyncsched._typing import override
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.fresh import FreshIds
-from asyncsched.schedulers._common.pacing import Limits
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
+from asyncsched.schedulers._common.rate_limit import RateLimits
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
-from asyncsched.schedulers.gcp_batch.changes import Sweeper
+from asyncsched.schedulers.gcp_batch.changes import GCPSweeper
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
-from asyncsched.schedulers.gcp_batch.client_credentials import Credentials
+from asyncsched.schedulers.gcp_batch.client_credentials import GCPCredentials
 from asyncsched.schedulers.gcp_batch.client_given import accept
 from asyncsched.schedulers.gcp_batch.client_project import find_project
 from asyncsched.schedulers.gcp_batch.ending import cancel_app, delete_app, give_up
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
-from asyncsched.schedulers.gcp_batch.logs import LogBook
+from asyncsched.schedulers.gcp_batch.logs import GCPLogSources
 from asyncsched.schedulers.gcp_batch.logs_hub import LogTimes
-from asyncsched.schedulers.gcp_batch.lookup import Jobs
+from asyncsched.schedulers.gcp_batch.lookup import GCPJobs
 from asyncsched.schedulers.gcp_batch.lookup_list import JobList
 from asyncsched.schedulers.gcp_batch.names import job_name
 from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
 from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, adopt, check_unrenamed, late_replicas, make_request
 from asyncsched.schedulers.gcp_batch.request_limits import check_shape, shared_retries
-from asyncsched.schedulers.gcp_batch.submit import GOOGLE_REGISTRIES, Submission, google_login
+from asyncsched.schedulers.gcp_batch.submit import GOOGLE_REGISTRIES, GCPSubmission, google_login
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers
-from asyncsched.schedulers.prepare import as_mapping, check_request, other_app
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers
+from asyncsched.schedulers.validation import as_mapping, check_request, other_app
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 from asyncsched.workspace.docker import DockerWorkspaceMixin
@@ -109,7 +109,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         quota_project: str | None = None,
         endpoint_url: str | None = None,
         logging_url: str | None = None,
-        limits: Limits | None = None,
+        limits: RateLimits | None = None,
         reads_per_minute: int = 60,
         log_interval: float = LogTimes().interval,
         log_idle: float = LogTimes().idle,
@@ -124,14 +124,14 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
         super().__init__(BACKEND, session_name, **tunables)
         given = accept(client)
         self._project = project
-        self._credentials = Credentials(
+        self._credentials = GCPCredentials(
             clock=self.clock,
             path=credentials_file,
             impersonate=impersonate,
             given=given.token if given is not None else None,
             names=given.names if given is not None else None,
         )
-        limits = limits or Limits()
+        limits = limits or RateLimits()
         self._client = GoogleClient(
             self._credentials,
             clock=self.clock,
@@ -143,8 +143,8 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
             retry_for=self.retry_for,
         )
         times = LogTimes(log_interval, log_idle, log_hold, log_overlap, log_settle, log_sweep)
-        self._jobs = Jobs(self._client, detail=replica_detail)
-        self._logs = LogBook(
+        self._jobs = GCPJobs(self._client, detail=replica_detail)
+        self._logs = GCPLogSources(
             self._client,
             self._jobs,
             clock=self.clock,
@@ -154,7 +154,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
             retry_for=self.retry_for,
         )
         self._list_of_jobs = JobList(self._client, clock=self.clock, retry_for=self.retry_for)
-        self._sweeper = Sweeper(self._client, self._jobs)
+        self._sweeper = GCPSweeper(self._client, self._jobs)
         self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
         self._fresh = FreshIds()
         self._submitted: OrderedDict[str, str] = OrderedDict()
@@ -218,7 +218,7 @@ class GCPBatchScheduler(DockerWorkspaceMixin[GCPBatchOpts, GCPBatchJob], Schedul
             if known != info.digest:
                 raise other_app(info.app_id, BACKEND)
             return
-        submission = Submission(self._client, self._jobs, info, session=self.session_name, clock=self.clock)
+        submission = GCPSubmission(self._client, self._jobs, info, session=self.session_name, clock=self.clock)
         if self._fresh.take(info.app_id) or not await submission.exists():
             await self._push_images(job.images_to_push, info.cfg)
             async with self._or_removed(info.app_id, submission.undo):
@@ -294,7 +294,7 @@ def create_scheduler(
     quota_project: str | None = None,
     endpoint_url: str | None = None,
     logging_url: str | None = None,
-    limits: Limits | None = None,
+    limits: RateLimits | None = None,
     reads_per_minute: int = 60,
     log_interval: float = LogTimes().interval,
     log_idle: float = LogTimes().idle,

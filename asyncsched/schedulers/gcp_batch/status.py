@@ -13,7 +13,7 @@ from typing import cast
 from asyncsched.schedulers._common.roles import role_of_command
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
-from asyncsched.schedulers.gcp_batch.names import DIGEST_LABEL, OURS_LABEL, REQUEST_LABEL, JobRef
+from asyncsched.schedulers.gcp_batch.names import DIGEST_LABEL, OURS_LABEL, REQUEST_LABEL, GCPJobRef
 from asyncsched.schedulers.gcp_batch.names_note import NOTE_ENV, AppNote, read_note
 from asyncsched.schedulers.gcp_batch.status_causes import cause_of
 from asyncsched.schedulers.gcp_batch.status_rows import (
@@ -164,7 +164,7 @@ def _first_run(row: Row) -> datetime | None:
     return next((time_of(event.get("eventTime")) for event in events), None)
 
 
-def describe_app(ref: JobRef, row: Row, tasks: Sequence[Row] = ()) -> DescribeAppResponse:
+def describe_app(ref: GCPJobRef, row: Row, tasks: Sequence[Row] = ()) -> DescribeAppResponse:
     """Return what is known of an app.
 
     Args:
@@ -202,7 +202,7 @@ def describe_app(ref: JobRef, row: Row, tasks: Sequence[Row] = ()) -> DescribeAp
     )
 
 
-def list_row(ref: JobRef, row: Row) -> ListAppResponse:
+def list_row(ref: GCPJobRef, row: Row) -> ListAppResponse:
     """Make an app's row in a list from its job's."""
     note = note_of(row)
     return ListAppResponse(
@@ -279,7 +279,7 @@ def _finished(row: Row) -> datetime | None:
     return time_of(last_event(row).get("eventTime")) or time_of(row.get("updateTime"))
 
 
-def _console(ref: JobRef) -> str:
+def _console(ref: GCPJobRef) -> str:
     place = f"{ref.location}/jobs/{ref.name}/details?project={ref.project}"
     return f"https://console.cloud.google.com/batch/jobsDetail/regions/{place}"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
-from asyncsched.schedulers.gcp_batch.names import JobRef, ref_of_resource
+from asyncsched.schedulers.gcp_batch.names import GCPJobRef, ref_of_resource
 
 __all__ = [
     "GROUP",
@@ -72,7 +72,7 @@ def time_of(value: object) -> datetime | None:
         return None
 
 
-def job_ref(row: Row) -> JobRef | None:
+def job_ref(row: Row) -> GCPJobRef | None:
     """Return which job a row tells of."""
     return ref_of_resource(text(row, "name"))
 

@@ -11,18 +11,18 @@ from asyncsched.errors import AsyncSchedError, ConflictError, NotFoundError, Sch
 from asyncsched.schedulers.gcp_batch.client import GoogleClient
 from asyncsched.schedulers.gcp_batch.ending import remove
 from asyncsched.schedulers.gcp_batch.errors import BACKEND, may_have_happened
-from asyncsched.schedulers.gcp_batch.lookup import Jobs
+from asyncsched.schedulers.gcp_batch.lookup import GCPJobs
 from asyncsched.schedulers.gcp_batch.names import label_value
 from asyncsched.schedulers.gcp_batch.names_note import make_note
 from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, to_wire
 from asyncsched.schedulers.gcp_batch.request_limits import check_size
 from asyncsched.schedulers.gcp_batch.status import digest_of, request_of
 from asyncsched.schedulers.gcp_batch.status_rows import Row
-from asyncsched.schedulers.prepare import other_app
+from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.workspace.image_names import host_of, token_login
 
-__all__ = ["GOOGLE_REGISTRIES", "Submission", "google_login"]
+__all__ = ["GOOGLE_REGISTRIES", "GCPSubmission", "google_login"]
 
 GOOGLE_REGISTRIES = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io")
 """The hosts of Artifact Registry, and of the registry before it; they take a token of Google."""
@@ -48,7 +48,7 @@ async def google_login(image: str, client: GoogleClient, hosts: re.Pattern[str])
     return token_login(image, TOKEN_USER, await client.token())
 
 
-class Submission:
+class GCPSubmission:
     """One job on its way.
 
     Args:
@@ -60,7 +60,7 @@ class Submission:
     """
 
     def __init__(
-        self, client: GoogleClient, jobs: Jobs, info: AppDryRunInfo[GCPBatchJob], *, session: str, clock: Clock
+        self, client: GoogleClient, jobs: GCPJobs, info: AppDryRunInfo[GCPBatchJob], *, session: str, clock: Clock
     ) -> None:
         self._client, self._jobs, self._clock = client, jobs, clock
         self._job, self._digest = info.request, info.digest

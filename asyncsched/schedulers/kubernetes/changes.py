@@ -8,14 +8,14 @@ from typing import Any, TypeVar, cast
 from asyncsched._tasks import close_all
 from asyncsched.clock import Clock
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
-from asyncsched.schedulers.kubernetes.changes_reflector import Record, Reflector
+from asyncsched.schedulers.kubernetes.changes_reflector import KeptObject, Reflector
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, PodGroupRecord, job_record, pod_group_record
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
 
 __all__ = ["Reflector", "Reflectors"]
 
-RecordT = TypeVar("RecordT", bound=Record)
+RecordT = TypeVar("RecordT", bound=KeptObject)
 
 CLOSE_WITHIN = 10.0
 

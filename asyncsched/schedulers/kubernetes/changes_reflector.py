@@ -15,12 +15,12 @@ from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, UnavailableError
 from asyncsched.logs.backoff import Backoff
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.errors import BACKEND, is_expired, status_failure, translate
 
-__all__ = ["Record", "Reflector"]
+__all__ = ["KeptObject", "Reflector"]
 
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
@@ -34,7 +34,7 @@ LARGEST_EVENT = 8 << 20
 """Most bytes of one event; etcd stores objects of up to 1.5 MB."""
 
 
-class Record(Protocol):
+class KeptObject(Protocol):
     """The data that a reflector keeps for an object."""
 
     @property
@@ -43,7 +43,7 @@ class Record(Protocol):
         ...
 
 
-RecordT = TypeVar("RecordT", bound=Record)
+RecordT = TypeVar("RecordT", bound=KeptObject)
 
 
 class Reflector(Generic[RecordT]):

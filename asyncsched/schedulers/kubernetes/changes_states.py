@@ -14,16 +14,16 @@ from typing import Any
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError, SchedulerError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.changes import Reflector, Reflectors
-from asyncsched.schedulers.kubernetes.lookup import Found, Lookup
+from asyncsched.schedulers.kubernetes.lookup import FoundObjects, KubernetesLookup
 from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.status import waits
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, PodGroupRecord, jobs_of_app
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
-from asyncsched.schedulers.port import Answers, StatePort, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort, as_answer
 from asyncsched.specs.state import AppState
 
 __all__ = ["LOOK_AGAIN", "States", "Turns"]
@@ -70,13 +70,13 @@ class _Namespace:
             with suppress(NotFoundError, PermissionDeniedError):
                 await self._groups.ready()
 
-    def find(self, name: str) -> Found:
+    def find(self, name: str) -> FoundObjects:
         """Return the known objects of an app."""
         for reflector in self._jobs:
             if jobs := jobs_of_app(reflector.snapshot(name)):
                 groups = self._groups.snapshot(name) if self._groups is not None else ()
-                return Found(jobs, self._pods.snapshot(name), next(iter(groups), None), self._groups is not None)
-        return Found()
+                return FoundObjects(jobs, self._pods.snapshot(name), next(iter(groups), None), self._groups is not None)
+        return FoundObjects()
 
     def close(self) -> None:
         """Unsubscribe from the reflectors."""
@@ -133,7 +133,7 @@ class States:
         clock: The time source.
     """
 
-    def __init__(self, lookup: Lookup, server: Server, reflectors: Reflectors, *, clock: Clock) -> None:
+    def __init__(self, lookup: KubernetesLookup, server: Server, reflectors: Reflectors, *, clock: Clock) -> None:
         self._lookup, self._server, self._reflectors, self._clock = lookup, server, reflectors, clock
         self._namespaces: dict[str, _Namespace] = {}
         self._waiting = Turns(clock)
@@ -244,13 +244,13 @@ class States:
         if self._port is not None:
             self._port.changed(app_id)
 
-    def _note_wait(self, app_id: str, found: Found) -> None:
+    def _note_wait(self, app_id: str, found: FoundObjects) -> None:
         if waits(found.jobs, found.pods):
             self._waiting.add(app_id)
         else:
             self._waiting.discard(app_id)
 
 
-def _is_behind(answer: DescribeAppResponse, found: Found) -> bool:
+def _is_behind(answer: DescribeAppResponse, found: FoundObjects) -> bool:
     """Return whether the pods lag behind their job: it has a separate watch, which may report its end first."""
     return answer.state.is_terminal() and not all(pod.ended for pod in found.pods)

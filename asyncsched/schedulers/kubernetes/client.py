@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
 from asyncsched.logs.backoff import Backoff
-from asyncsched.schedulers.kubernetes.client_config import Source, Target
-from asyncsched.schedulers.kubernetes.client_credentials import Access, Credentials
+from asyncsched.schedulers.kubernetes.client_config import ClusterTarget, ConfigSource
+from asyncsched.schedulers.kubernetes.client_credentials import CallAccess, ClusterCredentials
 from asyncsched.schedulers.kubernetes.client_discovery import Discovery
 from asyncsched.schedulers.kubernetes.client_json import as_object, read_list
 from asyncsched.schedulers.kubernetes.client_ready import JUST_STARTED, Readiness
@@ -27,8 +27,8 @@ from asyncsched.schedulers.kubernetes.client_wire import (
     STREAM_BUFFER,
     TLS_OF_CALL,
     TLS_OF_STREAM,
+    APICall,
     ByteStream,
-    Call,
     open_session,
     read_refusal,
     send,
@@ -104,11 +104,13 @@ class KubeClient:
         discovery: The server's version and resources.
     """
 
-    def __init__(self, source: Source, *, clock: Clock, request_timeout: float = 30.0, retry_for: float = 60.0) -> None:
+    def __init__(
+        self, source: ConfigSource, *, clock: Clock, request_timeout: float = 30.0, retry_for: float = 60.0
+    ) -> None:
         self._clock = clock
         self._request_timeout = request_timeout
         self._retry_for = retry_for
-        self._credentials = Credentials(source, clock=clock, plugin_timeout=max(request_timeout, 60.0))
+        self._credentials = ClusterCredentials(source, clock=clock, plugin_timeout=max(request_timeout, 60.0))
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._opening = asyncio.Lock()
         self._sessions: tuple[aiohttp.ClientSession, aiohttp.ClientSession] | None = None
@@ -160,7 +162,7 @@ class KubeClient:
             headers["Content-Type"] = content_type or "application/json"
 
         async def once() -> Answer:
-            response, whole = await self._whole(Call(method, path, query, data, headers, operation))
+            response, whole = await self._whole(APICall(method, path, query, data, headers, operation))
             parsed = await self._parsed(whole, json.loads, operation) if whole else None
             return Answer(response.status, response.headers, parsed)
 
@@ -182,7 +184,7 @@ class KubeClient:
         headers = {"Accept": accept or "application/json"}
 
         async def once() -> Page[ItemT]:
-            _, whole = await self._whole(Call("GET", path, query, None, headers, operation))
+            _, whole = await self._whole(APICall("GET", path, query, None, headers, operation))
             items, others = await self._parsed(whole, lambda text: read_list(text, read), operation)
             metadata = as_object(others.get("metadata"))
             version, rest = metadata.get("resourceVersion"), metadata.get("continue")
@@ -229,7 +231,7 @@ class KubeClient:
         target = self._credentials.target
         return "" if target is None else str(target.peer)
 
-    async def target(self) -> Target:
+    async def target(self) -> ClusterTarget:
         """Return the cluster, with the namespace of its context."""
         return (await self._credentials.access()).target
 
@@ -260,7 +262,7 @@ class KubeClient:
                     pause = backoff.failed(error)
                 await self._clock.sleep(pause)
 
-    async def _whole(self, call: Call) -> tuple[aiohttp.ClientResponse, bytes]:
+    async def _whole(self, call: APICall) -> tuple[aiohttp.ClientResponse, bytes]:
         """Make a call once and return its complete answer; raise if it is refused."""
         calls, _ = await self._opened()
         async with self._turns:
@@ -281,7 +283,7 @@ class KubeClient:
     @asynccontextmanager
     async def _stream(self, path: str, query: Mapping[str, str] | None, operation: str) -> AsyncGenerator[ByteStream]:
         _, streams = await self._opened()
-        call = Call("GET", path, query, None, {"Accept": "*/*", "Accept-Encoding": "identity"}, operation)
+        call = APICall("GET", path, query, None, {"Accept": "*/*", "Accept-Encoding": "identity"}, operation)
         try:
             async with self._clock.deadline(self._request_timeout):
                 response = await self._let_in(streams, call)
@@ -296,7 +298,7 @@ class KubeClient:
             self.streams -= 1
             response.close()
 
-    async def _let_in(self, session: aiohttp.ClientSession, call: Call) -> aiohttp.ClientResponse:
+    async def _let_in(self, session: aiohttp.ClientSession, call: APICall) -> aiohttp.ClientResponse:
         """Return an answer with a status below 400; if the credentials are refused, try renewed ones once."""
         access = await self._credentials.access()
         answer = await self._tried(session, access, call)
@@ -310,7 +312,7 @@ class KubeClient:
         return answer
 
     async def _tried(
-        self, session: aiohttp.ClientSession, access: Access, call: Call, *, is_last: bool = False
+        self, session: aiohttp.ClientSession, access: CallAccess, call: APICall, *, is_last: bool = False
     ) -> aiohttp.ClientResponse | Exception:
         """Return an answer, or the failure if authentication failed; raise every other refusal."""
         try:

@@ -29,7 +29,7 @@ from asyncsched.schedulers.kubernetes.client_tls import (
 )
 from asyncsched.schedulers.kubernetes.errors import BACKEND, Peer
 
-__all__ = ["SERVICE_ACCOUNT", "ExecPlugin", "Source", "Target", "load_target"]
+__all__ = ["SERVICE_ACCOUNT", "ClusterTarget", "ConfigSource", "ExecPlugin", "load_target"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """The directory of a pod's token, namespace and cluster CA."""
@@ -45,7 +45,7 @@ _REFUSED_USER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConfigSource:
     """Where to look for the cluster, in this order; None falls back to the environment.
 
     Attributes:
@@ -77,7 +77,7 @@ class ExecPlugin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ClusterTarget:
     """A cluster, and how to connect and authenticate to it.
 
     Attributes:
@@ -113,7 +113,7 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-def load_target(source: Source) -> Target:
+def load_target(source: ConfigSource) -> ClusterTarget:
     """Find the cluster; blocks, for about a second if the SDK is not imported yet.
 
     Raises:
@@ -136,7 +136,7 @@ def load_target(source: Source) -> Target:
     raise _not_found(paths, "set KUBECONFIG, or create one: `kubectl config view` shows what kubectl would use")
 
 
-def _paths(source: Source) -> Iterator[Path]:
+def _paths(source: ConfigSource) -> Iterator[Path]:
     named = source.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     for path in named.split(os.pathsep):
         if path:
@@ -151,7 +151,7 @@ def _not_found(paths: Sequence[Path], fix: str) -> ConfigError:
 # A kubeconfig
 
 
-def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> Target:
+def _of_kubeconfig(paths: Sequence[Path], context: str | None) -> ClusterTarget:
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
@@ -311,9 +311,9 @@ def _plugin(spec: object, found: _Found, configuration: Any) -> ExecPlugin:
     return ExecPlugin(spec=given, folder=found.user_folder, cluster=known)
 
 
-def _made(configuration: Any, found: _Found, *, token_file: Path | None, plugin: ExecPlugin | None) -> Target:
+def _made(configuration: Any, found: _Found, *, token_file: Path | None, plugin: ExecPlugin | None) -> ClusterTarget:
     server = str(found.cluster["server"]).rstrip("/")
-    return Target(
+    return ClusterTarget(
         peer=Peer(server, found.context),
         namespace=found.namespace,
         **tls_fields(configuration, server, found.context),
@@ -328,7 +328,7 @@ def _made(configuration: Any, found: _Found, *, token_file: Path | None, plugin:
 # A pod, and the caller's client
 
 
-def _of_pod(mounted: Path) -> Target:
+def _of_pod(mounted: Path) -> ClusterTarget:
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 
@@ -344,7 +344,7 @@ def _of_pod(mounted: Path) -> Target:
             why=harmless(error),
             fix="mount it (automountServiceAccountToken: true), or set KUBECONFIG",
         ) from error
-    return Target(
+    return ClusterTarget(
         peer=Peer(configuration.host),
         namespace=namespace,
         **tls_fields(configuration, configuration.host, "in the cluster"),
@@ -353,7 +353,7 @@ def _of_pod(mounted: Path) -> Target:
     )
 
 
-def _of_given(client: Any) -> Target:
+def _of_given(client: Any) -> ClusterTarget:
     configuration: Any = getattr(client, "configuration", None)
     host = getattr(configuration, "host", None)
     if not isinstance(host, str) or not hasattr(configuration, "get_api_key_with_prefix"):
@@ -365,7 +365,7 @@ def _of_given(client: Any) -> Target:
     headers = dict(cast("Mapping[str, str]", getattr(client, "default_headers", None) or {}))
     headers.pop("User-Agent", None)
     server = host.rstrip("/")
-    return Target(
+    return ClusterTarget(
         peer=Peer(server),
         **tls_fields(configuration, server, "client"),
         server_name=getattr(configuration, "tls_server_name", None),

@@ -15,12 +15,12 @@ from pathlib import Path
 from asyncsched.clock import Clock
 from asyncsched.errors import AuthError
 from asyncsched.schedulers._common.program import Programs
-from asyncsched.schedulers.kubernetes.client_config import Source, Target, load_target
+from asyncsched.schedulers.kubernetes.client_config import ClusterTarget, ConfigSource, load_target
 from asyncsched.schedulers.kubernetes.client_exec import run_plugin
 from asyncsched.schedulers.kubernetes.client_tls import make_tls
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 
-__all__ = ["Access", "Credentials"]
+__all__ = ["CallAccess", "ClusterCredentials"]
 
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
@@ -33,7 +33,7 @@ EARLY = 300.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Access:
+class CallAccess:
     """The credentials of one call.
 
     Attributes:
@@ -43,13 +43,13 @@ class Access:
         print: A hash of everything that can change.
     """
 
-    target: Target
+    target: ClusterTarget
     tls: ssl.SSLContext | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     print: str = field(repr=False)
 
 
-class Credentials:
+class ClusterCredentials:
     """The current credentials of one cluster, read and renewed once for all waiting calls.
 
     Args:
@@ -58,21 +58,21 @@ class Credentials:
         plugin_timeout: Most seconds that an exec plugin may run.
     """
 
-    def __init__(self, source: Source, *, clock: Clock, plugin_timeout: float) -> None:
+    def __init__(self, source: ConfigSource, *, clock: Clock, plugin_timeout: float) -> None:
         self._source = source
         self._clock = clock
         self._plugin_timeout = plugin_timeout
         self._lock = asyncio.Lock()
         self._programs = Programs(BACKEND, clock=clock, at_once=1, largest_output=1 << 20)
-        self._access: Access | None = None
+        self._access: CallAccess | None = None
         self._until = float("inf")  # by the monotonic clock
         self._again_at = 0.0  # credentials that were refused and did not change are not read again before this
-        self.target: Target | None = None
+        self.target: ClusterTarget | None = None
 
     def __repr__(self) -> str:
-        return f"<Credentials for {self.target.peer if self.target is not None else 'an unknown cluster'}>"
+        return f"<ClusterCredentials for {self.target.peer if self.target is not None else 'an unknown cluster'}>"
 
-    async def access(self) -> Access:
+    async def access(self) -> CallAccess:
         """Return the credentials for a call.
 
         Raises:
@@ -88,7 +88,7 @@ class Credentials:
             return await self._asked(self._access)
         return self._access
 
-    async def renewed(self, refused: Access) -> Access | None:
+    async def renewed(self, refused: CallAccess) -> CallAccess | None:
         """Return credentials that differ from the refused ones, or None if there are none.
 
         Everything is read again: the kubeconfig may name another certificate or token by now.
@@ -122,10 +122,10 @@ class Credentials:
                 tls = await asyncio.to_thread(make)
             headers = {**target.headers, **({"Authorization": authorization} if authorization else {})}
             self._warn_of(target)
-            self._access = Access(target, tls, headers, stamp)
+            self._access = CallAccess(target, tls, headers, stamp)
         self.target, self._until = target, until
 
-    def _warn_of(self, target: Target) -> None:
+    def _warn_of(self, target: ClusterTarget) -> None:
         if self._access is None and target.tls is not None and not target.verify:
             _log.warning("the certificate of %s is not verified: insecure-skip-tls-verify is set", target.peer)
 
@@ -135,7 +135,7 @@ class Credentials:
         left = expires - self._clock.time_ns() / 1e9
         return self._clock.monotonic() + max(left - min(EARLY, left / 5), 1.0)
 
-    async def _asked(self, access: Access) -> Access:
+    async def _asked(self, access: CallAccess) -> CallAccess:
         """Ask the caller's Configuration, which may have a hook that renews its token."""
         ask = functools.partial(access.target.given.get_api_key_with_prefix, "BearerToken", alias="authorization")
         # The method of kubernetes_asyncio is a coroutine; the one of kubernetes may block in its hook.
@@ -143,7 +143,7 @@ class Credentials:
         return access if not key else replace(access, headers={**access.headers, "Authorization": str(key)})
 
 
-def _print(target: Target, authorization: str | None, pem: tuple[str, str] | None) -> str:
+def _print(target: ClusterTarget, authorization: str | None, pem: tuple[str, str] | None) -> str:
     parts = [*target.peer, target.certificates, authorization or "", target.proxy or "", *(pem or ())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

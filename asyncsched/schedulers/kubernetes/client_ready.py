@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from asyncsched.clock import Clock
-from asyncsched.schedulers.kubernetes.client_wire import Call, send
+from asyncsched.schedulers.kubernetes.client_wire import APICall, send
 from asyncsched.schedulers.kubernetes.errors import ApiFailure
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from asyncsched.schedulers.kubernetes.client_credentials import Access
+    from asyncsched.schedulers.kubernetes.client_credentials import CallAccess
 
 __all__ = ["JUST_STARTED", "UNSYNCED_FOR", "Readiness"]
 
@@ -43,7 +43,7 @@ class Readiness:
         self._refused: OrderedDict[tuple[str, str, bool], tuple[float, float]] = OrderedDict()  # first, and last
 
     async def is_starting(
-        self, session: aiohttp.ClientSession, access: Access, call: Call, refused: ApiFailure
+        self, session: aiohttp.ClientSession, access: CallAccess, call: APICall, refused: ApiFailure
     ) -> bool:
         """Return whether a server that refused a call is still starting; False after `UNSYNCED_FOR` seconds of doubt.
 
@@ -62,20 +62,20 @@ class Readiness:
             self._refused.popitem(last=False)
         return now - first < UNSYNCED_FOR
 
-    def allowed(self, call: Call) -> None:
+    def allowed(self, call: APICall) -> None:
         """Forget the refusals of a call that was accepted, or permanently refused."""
         if self._refused:
             self._refused.pop(_key(call), None)
 
 
-def _key(call: Call) -> tuple[str, str, bool]:
+def _key(call: APICall) -> tuple[str, str, bool]:
     return call.method, call.path, "watch" in (call.query or ())
 
 
-async def _ready_status(session: aiohttp.ClientSession, access: Access, *, with_credentials: bool) -> int:
+async def _ready_status(session: aiohttp.ClientSession, access: CallAccess, *, with_credentials: bool) -> int:
     if not with_credentials:
         others = {name: value for name, value in access.headers.items() if name.lower() != "authorization"}
         access = replace(access, headers=others)
-    response = await send(session, access, Call("GET", "/readyz", None, None, {"Accept": "*/*"}, "connect"))
+    response = await send(session, access, APICall("GET", "/readyz", None, None, {"Accept": "*/*"}, "connect"))
     response.close()
     return response.status

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import aiohttp
     from aiohttp.client_proto import ResponseHandler
 
-    from asyncsched.schedulers.kubernetes.client_credentials import Access
+    from asyncsched.schedulers.kubernetes.client_credentials import CallAccess
 
 __all__ = [
     "STREAM_BUFFER",
     "TLS_OF_CALL",
     "TLS_OF_STREAM",
+    "APICall",
     "ByteStream",
-    "Call",
     "open_session",
     "read_refusal",
     "send",
@@ -37,7 +37,7 @@ TLS_OF_CALL, TLS_OF_STREAM = 64 << 10, 17 << 10
 LARGEST_REFUSAL = 64 << 10
 
 
-class Call(NamedTuple):
+class APICall(NamedTuple):
     """A request without credentials."""
 
     method: str
@@ -83,7 +83,7 @@ class ByteStream:
         self._response.close()
 
 
-async def send(session: aiohttp.ClientSession, access: Access, call: Call) -> aiohttp.ClientResponse:
+async def send(session: aiohttp.ClientSession, access: CallAccess, call: APICall) -> aiohttp.ClientResponse:
     """Send a request, and return the answer as soon as its headers have arrived."""
     import yarl  # part of aiohttp, which was already imported in a thread
 

@@ -22,21 +22,21 @@ from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.ending_commands import Commands
 from asyncsched.schedulers.kubernetes.errors import BACKEND
-from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, Found, Lookup
+from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, FoundObjects, KubernetesLookup
 from asyncsched.schedulers.kubernetes.status import describe_app
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, job_record
 from asyncsched.schedulers.kubernetes.submit import BACKGROUND, MERGE_PATCH
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.state import AppState
 
-__all__ = ["Endings"]
+__all__ = ["KubernetesEndings"]
 
 AT_ONCE = 16
 CONFLICT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 """Seconds between the tries of a write that conflicts with another."""
 
 
-class Endings:
+class KubernetesEndings:
     """Ends apps.
 
     Args:
@@ -48,7 +48,7 @@ class Endings:
     """
 
     def __init__(
-        self, client: KubeClient, lookup: Lookup, reflectors: Reflectors, *, clock: Clock, retry_for: float
+        self, client: KubeClient, lookup: KubernetesLookup, reflectors: Reflectors, *, clock: Clock, retry_for: float
     ) -> None:
         self._client, self._lookup, self._clock = client, lookup, clock
         self._commands = Commands(client, reflectors, clock=clock, wait_for=retry_for * 0.75)
@@ -130,7 +130,7 @@ class Endings:
             return dict.fromkeys(app_ids, error)
         return await self._end_all(found)
 
-    async def _end_all(self, found: Mapping[str, Found]) -> dict[str, SchedulerError | None]:
+    async def _end_all(self, found: Mapping[str, FoundObjects]) -> dict[str, SchedulerError | None]:
         """End apps of one namespace; return for each None or the error that kept it running."""
         commanded: list[JobRecord] = []
 
@@ -149,7 +149,7 @@ class Endings:
             return {**outcomes, **{job.app_id: error for job in commanded}}
         return {**outcomes, **{job.app_id: _not_taken_up(job.app_id) for job in commanded if job.uid in left}}
 
-    async def _end(self, app_id: str, found: Found) -> bool:
+    async def _end(self, app_id: str, found: FoundObjects) -> bool:
         """Cancel an app that has not ended; return whether Volcano still has to act on the command."""
         app = describe_app(found.jobs, found.pods)
         if app is None or app.state.is_terminal() or all(job.cancelled for job in found.jobs):
@@ -217,7 +217,7 @@ class Endings:
         await gather_bounded(remove, [job for job in jobs if job.is_first], AT_ONCE)
 
 
-def is_unfinished(found: Found) -> bool:
+def is_unfinished(found: FoundObjects) -> bool:
     """Return whether an app was never released: its submitter died during the submit, or is still submitting.
 
     Pods of other roles may run already, because their Jobs are not suspended.

@@ -10,17 +10,17 @@ from collections.abc import Awaitable, Callable
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
-from asyncsched.schedulers.watch import StateStream
+from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.state import AppState
 
-__all__ = ["PendingLimits"]
+__all__ = ["PodPendingLimits"]
 
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
 _WAITS = (AppState.UNSUBMITTED, AppState.SUBMITTED, AppState.PENDING)
 
 
-class PendingLimits:
+class PodPendingLimits:
     """Ends apps that do not start in time.
 
     Args:

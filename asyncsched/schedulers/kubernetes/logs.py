@@ -16,7 +16,7 @@ from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
     from asyncsched.clock import Clock
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.query import LogQuery
     from asyncsched.schedulers.kubernetes.changes import Reflectors
     from asyncsched.schedulers.kubernetes.client import KubeClient
     from asyncsched.schedulers.responses import DescribeAppResponse

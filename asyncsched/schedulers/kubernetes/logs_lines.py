@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asyncsched.logs.line import LogLine, LogOrigin, label
+from asyncsched.logs.rfc3339 import StampReader
 from asyncsched.logs.split import MAX_LINE, LineSplitter
-from asyncsched.logs.stamps import StampReader
 
 __all__ = ["JOINED_FROM", "NO_FILE", "NO_WATCHER", "REMOVED", "LineReader"]
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.changes import Reflectors
     from asyncsched.schedulers.kubernetes.client import KubeClient
 
-__all__ = ["AppPods", "Place"]
+__all__ = ["AppPods", "ReplicaKey"]
 
-Place = tuple[str, int]
+ReplicaKey = tuple[str, int]
 """A role's name and a replica's id."""
 
 
@@ -51,9 +51,9 @@ class AppPods:
         self._reflector = None if reflectors is None else reflectors.pods(namespace)
         self._jobs = reflectors.jobs(namespace, "job") if reflectors is not None and has_roles else None
         self._held: ExitStack | None = None  # the subscriptions, while there are readers
-        self._callbacks: dict[Place, Callable[[], None]] = {}
+        self._callbacks: dict[ReplicaKey, Callable[[], None]] = {}
         self._labelled: Sequence[PodRecord] = ()
-        self._pods: dict[Place, tuple[PodRecord, ...]] = {}
+        self._pods: dict[ReplicaKey, tuple[PodRecord, ...]] = {}
         self._owners: set[str] = set()
         self._due = False
         self._list: asyncio.Task[None] | None = None
@@ -70,7 +70,7 @@ class AppPods:
     def take(self, pods: Sequence[PodRecord]) -> None:
         """Replace the pods that carry the app's label."""
         self._labelled = pods
-        found: dict[Place, tuple[PodRecord, ...]] = {}
+        found: dict[ReplicaKey, tuple[PodRecord, ...]] = {}
         for pod in pods:
             if pod.owner in self._owners:
                 place = (pod.role, pod.replica)
@@ -80,7 +80,7 @@ class AppPods:
             if before.get(place) != found.get(place):
                 callback()
 
-    def of(self, place: Place) -> Sequence[PodRecord]:
+    def of(self, place: ReplicaKey) -> Sequence[PodRecord]:
         """Return the pods of one replica."""
         return self._pods.get(place, ())
 
@@ -101,12 +101,12 @@ class AppPods:
                 # Kept until the last source has closed; without subscribers the reflectors would stop.
                 self._held = opened.pop_all()
 
-    def watch(self, place: Place, callback: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, place: ReplicaKey, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when the pods of a replica change; return a function that stops it."""
         self._callbacks[place] = callback
         return lambda: self._unwatch(place)
 
-    def _unwatch(self, place: Place) -> None:
+    def _unwatch(self, place: ReplicaKey) -> None:
         self._callbacks.pop(place, None)
         if not self._callbacks:
             self.close()

@@ -14,7 +14,7 @@ from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
 from asyncsched.schedulers.kubernetes import logs_gaps
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.logs_lines import JOINED_FROM, LineReader
-from asyncsched.schedulers.kubernetes.logs_pods import AppPods, Place
+from asyncsched.schedulers.kubernetes.logs_pods import AppPods, ReplicaKey
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
 from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
 from asyncsched.schedulers.kubernetes.logs_streams import is_wanted, parameters
@@ -23,7 +23,7 @@ from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
     from asyncsched.clock import Clock, TimerHandle
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.query import LogQuery
     from asyncsched.schedulers.kubernetes.client import KubeClient
     from asyncsched.specs.state import ReplicaStatus
 
@@ -74,7 +74,7 @@ class PodLog(ConnectionSource):
     """
 
     def __init__(self, room: LogRoom, pods: AppPods, replica: ReplicaStatus, query: LogQuery) -> None:
-        self._place: Place = (replica.role, replica.id)
+        self._place: ReplicaKey = (replica.role, replica.id)
         self._make_origin: Callable[[int | None], LogOrigin] = lambda attempt: LogOrigin(
             query.app_id, replica.role, replica.id, query.streams, attempt
         )

@@ -13,7 +13,7 @@ from asyncsched.schedulers.kubernetes.logs_table import is_about_streams
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.query import LogQuery
     from asyncsched.schedulers.kubernetes.client import KubeClient
     from asyncsched.schedulers.kubernetes.logs_runs import Run
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, NotFoundError, PermissionDeniedError, SchedulerError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
@@ -27,10 +27,10 @@ from asyncsched.schedulers.kubernetes.status_jobs import (
     pod_group_record,
 )
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, section
-from asyncsched.schedulers.port import Answers, as_answer
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import Answers, as_answer
 
-__all__ = ["KINDS", "Found", "Lookup"]
+__all__ = ["KINDS", "FoundObjects", "KubernetesLookup"]
 
 ItemT = TypeVar("ItemT")
 
@@ -43,7 +43,7 @@ LARGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObjects:
     """The objects of one app.
 
     Attributes:
@@ -59,7 +59,7 @@ class Found:
     knows_group: bool = False
 
 
-class Lookup:
+class KubernetesLookup:
     """Reads apps from the API server.
 
     Args:
@@ -97,7 +97,7 @@ class Lookup:
         """Describe one app."""
         return await self.told(app_id, await self.find(app_id))
 
-    async def find(self, app_id: str, *, operation: str = "describe") -> Found:
+    async def find(self, app_id: str, *, operation: str = "describe") -> FoundObjects:
         """Read an app's jobs and pods, with two concurrent requests if its kind is known, else one by one."""
         namespace, name = names.split_app_id(app_id)
         kind = self._kinds.get(app_id)
@@ -105,7 +105,7 @@ class Lookup:
             reading = asyncio.gather(self.jobs(namespace, name, kind, operation), self.pods(namespace, name, operation))
             jobs, read = await reading
             if jobs:
-                return Found(jobs, [pod for pod, _ in read])
+                return FoundObjects(jobs, [pod for pod, _ in read])
             self._kinds.pop(app_id, None)  # another app may have its name by now
         read = await self.pods(namespace, name, operation)
         likely: Kind | None = next((kind for _, kind in read if kind), None)
@@ -119,10 +119,10 @@ class Lookup:
                 continue
             if jobs:
                 self.remember(app_id, kind)
-                return Found(jobs, [pod for pod, _ in read])
+                return FoundObjects(jobs, [pod for pod, _ in read])
         if len(refused) == len(kinds):
             raise next(refused[kind] for kind in await self._server.kinds() if kind in refused)
-        return Found()
+        return FoundObjects()
 
     async def jobs(self, namespace: str, name: str, kind: Kind, operation: str) -> list[JobRecord]:
         """Read an app's jobs; none if the first one, which has the app's name, is missing or not asyncsched's."""
@@ -141,7 +141,7 @@ class Lookup:
         return await self._all(paths.pods(namespace), _pod_and_kind, operation, app=name)
 
     async def told(
-        self, app_id: str, found: Found, *, later: Callable[[str], None] | None = None
+        self, app_id: str, found: FoundObjects, *, later: Callable[[str], None] | None = None
     ) -> DescribeAppResponse | None:
         """Describe an app; read its PodGroup and events if only these say what it waits for.
 
@@ -210,7 +210,7 @@ class Lookup:
 
     async def find_in(
         self, namespace: str, app_ids: Collection[str], *, operation: str = "describe"
-    ) -> dict[str, Found]:
+    ) -> dict[str, FoundObjects]:
         """Find apps of one namespace in lists of all its asyncsched apps.
 
         Args:
@@ -227,13 +227,13 @@ class Lookup:
         for pod, _ in await self._all(paths.pods(namespace), _pod_and_kind, operation):
             by_app.setdefault(names.app_id(namespace, pod.app), []).append(pod)
             await budget.breathe()
-        found: dict[str, Found] = {}
+        found: dict[str, FoundObjects] = {}
         for app_id in app_ids:
             mine = jobs_of_app(jobs.get(app_id, []))
-            found[app_id] = Found(mine, by_app.get(app_id, [])) if mine else Found()
+            found[app_id] = FoundObjects(mine, by_app.get(app_id, [])) if mine else FoundObjects()
         return found
 
-    async def _with_groups(self, namespace: str, found: dict[str, Found]) -> dict[str, Found]:
+    async def _with_groups(self, namespace: str, found: dict[str, FoundObjects]) -> dict[str, FoundObjects]:
         """Add PodGroups from one list, if only these say what some of the apps wait for."""
         waiting = [app_id for app_id, each in found.items() if _waits_in_group(each)]
         if not waiting:
@@ -277,7 +277,7 @@ class Lookup:
         return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
 
 
-def _waits_in_group(found: Found) -> bool:
+def _waits_in_group(found: FoundObjects) -> bool:
     return bool(found.jobs) and found.jobs[0].kind == "volcano" and waits(found.jobs, found.pods)
 
 

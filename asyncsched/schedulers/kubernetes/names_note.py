@@ -19,7 +19,7 @@ from asyncsched.schedulers._common.roles import (
 from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.keeping import Keeper
-from asyncsched.specs.plain import JsonValue
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["note_of", "note_of_hand_made", "read_note"]
 

@@ -21,13 +21,13 @@ from asyncsched.schedulers.kubernetes.request_limits import (
     check_size,
 )
 from asyncsched.schedulers.kubernetes.request_overlay import differences, read_overlay
-from asyncsched.schedulers.kubernetes.request_pod import Place, common_labels, pod_template, task_labels
+from asyncsched.schedulers.kubernetes.request_pod import PodContext, common_labels, pod_template, task_labels
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.secret import revealed
 
-__all__ = ["KubernetesJob", "Wire", "make_request", "release_patch", "to_wire"]
+__all__ = ["KubernetesBodies", "KubernetesJob", "make_request", "release_patch", "to_wire"]
 
 Json = dict[str, Any]
 
@@ -78,7 +78,7 @@ class KubernetesJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
+class KubernetesBodies:
     """The request bodies of an app, with its secrets in plain text.
 
     Attributes:
@@ -190,7 +190,7 @@ class _Making:
 
     def _template(self, index: int, *, rank0: str, replica: int | None = None, subdomain: str | None = None) -> Json:
         role = self.app.roles[index]
-        place = Place(
+        place = PodContext(
             app=self.name,
             app_id=self.app_id,
             app_name=self.app.name,
@@ -230,7 +230,9 @@ class _Making:
         }
 
 
-def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None, *, by_hand: bool = False) -> Wire:
+def to_wire(
+    job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = None, *, by_hand: bool = False
+) -> KubernetesBodies:
     """Return the bodies to send for a request, which may have been edited.
 
     Args:
@@ -251,7 +253,9 @@ def to_wire(job: KubernetesJob, app_id: str, digest: str, app: AppDef | None = N
         annotations[names.ROLES] = note_of_hand_made(_made_with(job), job)
     elif app is not None:  # the dry-run's note describes the app before the request was edited
         annotations[names.ROLES] = note_of(app)
-    wire = Wire(namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others))
+    wire = KubernetesBodies(
+        namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others)
+    )
     for each in (wire.job, *wire.others):
         check_size(str(each.get("kind", "object")), each)
     return wire

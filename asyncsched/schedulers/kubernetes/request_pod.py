@@ -18,7 +18,7 @@ from asyncsched.specs.app import Resource, Role
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount
 from asyncsched.specs.resources_aws import INSTANCE_TYPE
 
-__all__ = ["Place", "common_labels", "pod_template", "task_labels"]
+__all__ = ["PodContext", "common_labels", "pod_template", "task_labels"]
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ _PORT_NAME = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", re.AS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PodContext:
     """The position of a pod template in its app.
 
     Attributes:
@@ -78,7 +78,7 @@ def task_labels(task: str, role_index: int) -> dict[str, str]:
     return {names.ROLE: task, names.ROLE_INDEX: str(role_index)}
 
 
-def pod_template(role: Role, place: Place, options: KubernetesOpts) -> tuple[Json, Json]:
+def pod_template(role: Role, place: PodContext, options: KubernetesOpts) -> tuple[Json, Json]:
     """Return a role's pod template without and with the overlay.
 
     Args:
@@ -90,7 +90,7 @@ def pod_template(role: Role, place: Place, options: KubernetesOpts) -> tuple[Jso
     return template, overlaid(template, place.patches)
 
 
-def _metadata(role: Role, place: Place, options: KubernetesOpts) -> Json:
+def _metadata(role: Role, place: PodContext, options: KubernetesOpts) -> Json:
     labels = common_labels(place.app, place.app_name, place.session, place.kind, options)
     labels |= task_labels(place.task, place.role_index)
     if place.replica is not None:
@@ -101,7 +101,7 @@ def _metadata(role: Role, place: Place, options: KubernetesOpts) -> Json:
     return {"labels": labels, "annotations": annotations}
 
 
-def _spec(role: Role, place: Place, options: KubernetesOpts) -> Json:
+def _spec(role: Role, place: PodContext, options: KubernetesOpts) -> Json:
     wanted: Json = {
         "restartPolicy": "Never",
         "containers": [_container(role, place, options)],
@@ -118,7 +118,7 @@ def _spec(role: Role, place: Place, options: KubernetesOpts) -> Json:
     return {key: value for key, value in wanted.items() if value not in (None, [], {})}
 
 
-def _container(role: Role, place: Place, options: KubernetesOpts) -> Json:
+def _container(role: Role, place: PodContext, options: KubernetesOpts) -> Json:
     filled = filled_in(role, place.app_id, place.replica)
     container: Json = {
         "name": names.CONTAINER,

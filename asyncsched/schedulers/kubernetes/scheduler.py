@@ -11,20 +11,19 @@ from typing import Unpack
 from asyncsched import __version__
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.changes_states import States
 from asyncsched.schedulers.kubernetes.client import KubeClient
-from asyncsched.schedulers.kubernetes.client_config import Source
-from asyncsched.schedulers.kubernetes.ending import Endings
-from asyncsched.schedulers.kubernetes.ending_pending import PendingLimits
+from asyncsched.schedulers.kubernetes.client_config import ConfigSource
+from asyncsched.schedulers.kubernetes.ending import KubernetesEndings
+from asyncsched.schedulers.kubernetes.ending_pending import PodPendingLimits
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 from asyncsched.schedulers.kubernetes.logs import PodLogs
-from asyncsched.schedulers.kubernetes.lookup import Lookup
+from asyncsched.schedulers.kubernetes.lookup import KubernetesLookup
 from asyncsched.schedulers.kubernetes.lookup_list import Namespaces, list_apps
 from asyncsched.schedulers.kubernetes.lookup_server import Server
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
@@ -33,17 +32,18 @@ from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_job import PER_INDEX_SINCE
 from asyncsched.schedulers.kubernetes.status import results_of
-from asyncsched.schedulers.kubernetes.submit import Submission, secrets_of, unhurried, validate
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.kubernetes.submit import KubernetesSubmission, secrets_of, unhurried, validate
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
-from asyncsched.specs.options import CfgVal
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.resources_aws import INSTANCE_TYPE
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 from asyncsched.workspace.docker import DockerWorkspaceMixin
 from asyncsched.workspace.given_docker import accept_docker
 from asyncsched.workspace.image_names import push_ids
@@ -122,21 +122,21 @@ class KubernetesScheduler(
         if docker_client is not None:
             self._given_docker = accept_docker(docker_client, "docker_client")
         self._client = KubeClient(
-            Source(client, kubeconfig, context),
+            ConfigSource(client, kubeconfig, context),
             clock=self.clock,
             request_timeout=self.request_timeout,
             retry_for=self.retry_for,
         )
         self._namespaces = Namespaces(namespaces)
         self._server = Server(self._client)
-        self._lookup = Lookup(self._client, self._server, clock=self.clock)
+        self._lookup = KubernetesLookup(self._client, self._server, clock=self.clock)
         self._reflectors = Reflectors(self._client, clock=self.clock)
         self._logs = PodLogs(self._client, self._reflectors, clock=self.clock, retry_for=self.retry_for)
         self._changes = States(self._lookup, self._server, self._reflectors, clock=self.clock)
-        self._endings = Endings(
+        self._endings = KubernetesEndings(
             self._client, self._lookup, self._reflectors, clock=self.clock, retry_for=self.retry_for
         )
-        self._limits = PendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
+        self._limits = PodPendingLimits(lambda app_id: self.watch([app_id]), self._endings.give_up, clock=self.clock)
 
     @property
     @override
@@ -198,7 +198,7 @@ class KubernetesScheduler(
         await self._server.check_kind(job.kind)
         if job.images_to_push and await self._describe(info.app_id) is None:
             await self._push_images(job.images_to_push, info.cfg)
-        submission = Submission(
+        submission = KubernetesSubmission(
             self._client,
             wire,
             kind=job.kind,

@@ -17,9 +17,9 @@ from asyncsched.schedulers.kubernetes.status_replicas import GIVEN_UP, NOT_BEGUN
 from asyncsched.schedulers.kubernetes.status_states import is_ending, job_state, pod_state
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import Role
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.result import UnreadableResult, read_result
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = [
     "WAITS_FOR_MOMENT",

@@ -15,13 +15,13 @@ from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
-from asyncsched.schedulers.kubernetes.request import Wire, release_patch
+from asyncsched.schedulers.kubernetes.request import KubernetesBodies, release_patch
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
 from asyncsched.schedulers.kubernetes.status_pods import items, section, text
-from asyncsched.schedulers.prepare import other_app
+from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.secret import Secret, reveal
 
-__all__ = ["BACKGROUND", "Submission", "secrets_of", "unhurried", "validate"]
+__all__ = ["BACKGROUND", "KubernetesSubmission", "secrets_of", "unhurried", "validate"]
 
 ResultT = TypeVar("ResultT")
 
@@ -41,7 +41,7 @@ RELEASE_PAUSES = (0.05, 0.2, 0.5, 1.0)
 """Seconds between the tries to release a job that others, such as its controller, write at the same time."""
 
 
-class Submission:
+class KubernetesSubmission:
     """The submit of one app.
 
     The first job is created first, then the objects that it owns. A job that owns others is created suspended and
@@ -61,7 +61,7 @@ class Submission:
     def __init__(
         self,
         client: KubeClient,
-        wire: Wire,
+        wire: KubernetesBodies,
         *,
         kind: Kind,
         app_id: str,
@@ -287,7 +287,7 @@ async def unhurried(make: Callable[[], ResultT], size: int) -> ResultT:
     return await asyncio.to_thread(make) if size > SMALL else make()
 
 
-async def validate(client: KubeClient, wire: Wire, kind: Kind) -> None:
+async def validate(client: KubeClient, wire: KubernetesBodies, kind: Kind) -> None:
     """Have the server and its admission webhooks check the requests; nothing is stored.
 
     Raises:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.lookup import Apps, Found
-from asyncsched.schedulers.local.status import Standing, describe_app
+from asyncsched.schedulers.local.lookup import Apps, FoundApp
+from asyncsched.schedulers.local.status import SupervisorState, describe_app
 from asyncsched.schedulers.local.status_record import SupervisorRecord, parse_event
-from asyncsched.schedulers.port import StatePort
+from asyncsched.schedulers.state_reports import StatePort
 
-__all__ = ["StateReader"]
+__all__ = ["LocalStateReader"]
 
 MOST_CONNECTIONS = 200
 """Supervisors of others that are listened to at a time; the apps of more are looked at again and again."""
@@ -24,7 +24,7 @@ SHORTEST_PAUSE = 0.02
 LONGEST_PAUSE = 1.0
 
 
-class StateReader:
+class LocalStateReader:
     """Tells a port of the changes of the apps that are watched, until it is cancelled.
 
     Args:
@@ -90,7 +90,7 @@ class StateReader:
         if record is None:
             self._port.changed(app_id)  # the first release, or a supervisor with much to say, tells the id alone
         elif self._apps.newest(record) is record:
-            self._port.publish(app_id, describe_app(record, Standing.LED))
+            self._port.publish(app_id, describe_app(record, SupervisorState.LED))
 
     async def _wait(self) -> None:
         """Wait until there is something new, or it is time to look again at what nobody tells of."""
@@ -144,7 +144,7 @@ class StateReader:
         """Find out who tells of these apps."""
         groups: dict[str, tuple[SupervisorRecord, set[str]]] = {}
         for app_id, found in (await self._apps.find(app_ids)).items():
-            if not isinstance(found, Found) or found.record.finished_ns is not None:
+            if not isinstance(found, FoundApp) or found.record.finished_ns is not None:
                 # It will not change any more; but the feed may have asked a moment before it did.
                 self._port.changed(app_id)
                 continue

@@ -14,13 +14,13 @@ from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import PermissionDeniedError, UnavailableError
 from asyncsched.schedulers._common.program import Programs
-from asyncsched.schedulers.local.client_connection import Connection, OnChange, connect
+from asyncsched.schedulers.local.client_connection import OnChange, SupervisorConnection, connect
 from asyncsched.schedulers.local.client_processes import until_ended
-from asyncsched.schedulers.local.client_start import Beginning, start_supervisor
+from asyncsched.schedulers.local.client_start import PendingSupervisor, start_supervisor
 from asyncsched.schedulers.local.errors import help_with
-from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import BACKEND, SupervisorRecord
-from asyncsched.schedulers.local.supervisor.marks import end_marked
+from asyncsched.schedulers.local.supervisor.identity_tags import end_marked
 
 __all__ = ["Supervisors"]
 
@@ -36,18 +36,18 @@ class Supervisors:
         clock: Tells the time.
     """
 
-    def __init__(self, home: Home, programs: Programs, clock: Clock) -> None:
+    def __init__(self, home: StateDir, programs: Programs, clock: Clock) -> None:
         self._home = home
         self._programs = programs
         self._clock = clock
-        self._own: Connection | None = None
-        self._begun: Beginning | None = None
+        self._own: SupervisorConnection | None = None
+        self._begun: PendingSupervisor | None = None
         self._own_socket = ""
         self._own_worker = self._own_watcher = (0, 0)
         self._stopping = False
         self._sweeps: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
-        self._kept: dict[str, Connection] = {}
+        self._kept: dict[str, SupervisorConnection] = {}
         self._listeners: set[OnChange] = set()
         self._losses: set[Callable[[str], None]] = set()
 
@@ -68,7 +68,7 @@ class Supervisors:
         for listener in tuple(self._listeners):
             listener(app_id, message)
 
-    def _hung_up(self, name: str, connection: Connection | None) -> None:
+    def _hung_up(self, name: str, connection: SupervisorConnection | None) -> None:
         """Take note that a connection to somebody else's has ended: only that of the one that is kept is a loss."""
         if connection is not None and self._kept.get(name) is connection:
             del self._kept[name]
@@ -89,11 +89,11 @@ class Supervisors:
         """Tell whether a socket is that of our own supervisor, or of the last one that we had."""
         return bool(name) and name == self._own_socket
 
-    def adopt(self, beginning: Beginning) -> None:
+    def use_started(self, pending: PendingSupervisor) -> None:
         """Take a supervisor that has been started ahead for our own."""
-        self._begun = beginning
+        self._begun = pending
 
-    async def own(self) -> Connection:
+    async def own(self) -> SupervisorConnection:
         """Return the connection to our own supervisor, starting it if there is none (any more)."""
         async with self._starting:
             if self._own is None or not self._own.is_open:
@@ -101,7 +101,7 @@ class Supervisors:
             return self._own
 
     @asynccontextmanager
-    async def detached(self) -> AsyncGenerator[Connection]:
+    async def detached(self) -> AsyncGenerator[SupervisorConnection]:
         """Start a supervisor for one app that outlives us; it goes on when this block ends."""
         connection = await self._start(detached=True)
         try:
@@ -109,7 +109,7 @@ class Supervisors:
         finally:
             connection.close()
 
-    async def _start(self, *, detached: bool) -> Connection:
+    async def _start(self, *, detached: bool) -> SupervisorConnection:
         begun = None
         if not detached:
             begun, self._begun = self._begun, None
@@ -186,7 +186,7 @@ class Supervisors:
     # Those of others
 
     @asynccontextmanager
-    async def ask(self, supervisor: SupervisorRecord, *, keep: bool = False) -> AsyncGenerator[Connection]:
+    async def ask(self, supervisor: SupervisorRecord, *, keep: bool = False) -> AsyncGenerator[SupervisorConnection]:
         """Connect to an app's supervisor, for this block or, with `keep`, until it goes or `drop` is called.
 
         Raises:
@@ -210,7 +210,7 @@ class Supervisors:
             if self._kept.get(name) is not connection:
                 connection.close()
 
-    async def _connect(self, name: str) -> Connection:
+    async def _connect(self, name: str) -> SupervisorConnection:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.setblocking(False)
         at = -1
@@ -236,7 +236,7 @@ class Supervisors:
         finally:
             if at >= 0:
                 os.close(at)
-        connection: Connection | None = None
+        connection: SupervisorConnection | None = None
         connection = await connect(sock, self._changed, lambda: self._hung_up(name, connection))
         try:
             await connection.greet()

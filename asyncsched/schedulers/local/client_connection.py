@@ -13,10 +13,10 @@ from asyncsched._typing import override
 from asyncsched.errors import InvalidRequestError, UnavailableError
 from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.status_record import BACKEND
-from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE, PROTOCOL
+from asyncsched.schedulers.local.supervisor.formats import LONGEST_MESSAGE, PROTOCOL
 from asyncsched.schedulers.local.supervisor.lines import Lines, encode
 
-__all__ = ["Connection", "OnChange", "connect"]
+__all__ = ["OnChange", "SupervisorConnection", "connect"]
 
 _REPLY = re.compile(rb'\{"re":(\d+)[,}]')
 _EVENT = re.compile(rb'\{"event":"app","app_id":"([^"\\]*)"')
@@ -26,7 +26,7 @@ LONG = 64 * 1024
 OnChange = Callable[[str, bytes], None]
 
 
-class Connection(asyncio.Protocol):
+class SupervisorConnection(asyncio.Protocol):
     """Calls to a supervisor, and its word of apps that have changed.
 
     Args:
@@ -146,11 +146,11 @@ def _too_long(operation: str, size: int) -> InvalidRequestError:
     )
 
 
-async def connect(sock: socket.socket, on_change: OnChange, on_lost: Callable[[], None]) -> Connection:
+async def connect(sock: socket.socket, on_change: OnChange, on_lost: Callable[[], None]) -> SupervisorConnection:
     """Speak with whoever is at the other end of a connected socket, which this takes over."""
     loop = asyncio.get_running_loop()
     try:
-        _, connection = await loop.create_unix_connection(lambda: Connection(on_change, on_lost), sock=sock)
+        _, connection = await loop.create_unix_connection(lambda: SupervisorConnection(on_change, on_lost), sock=sock)
     except BaseException:
         sock.close()
         raise

@@ -9,7 +9,7 @@ from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
 from asyncsched.schedulers._common.program import until_readable
 from asyncsched.schedulers._common.program_start import open_pidfd
-from asyncsched.schedulers.local.supervisor.machine import is_alive
+from asyncsched.schedulers.local.supervisor.host import is_alive
 
 __all__ = ["until_ended"]
 

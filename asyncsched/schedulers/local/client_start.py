@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from asyncsched._home import find_home
 from asyncsched.errors import AsyncSchedError
 from asyncsched.schedulers._common.program_start import open_pidfd, start_program
-from asyncsched.schedulers.local.state_dir import Home
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.state_dir import StateDir
+from asyncsched.schedulers.local.supervisor.host import start_time
 
 if TYPE_CHECKING:
     from asyncsched.schedulers._common.program import Programs
     from asyncsched.schedulers.api import Scheduler
 
-__all__ = ["Beginning", "begin_ahead", "start_supervisor"]
+__all__ = ["PendingSupervisor", "begin_ahead", "start_supervisor"]
 
 BOOT = Path(__file__).parent / "supervisor" / "boot.py"
 PATIENCE = 60.0
 """Seconds that an interpreter may take to start, on a machine that is as busy as can be."""
 
 
-class _Adopts(Protocol):
+class _UsesStarted(Protocol):
     """The scheduler of this backend, which cannot be named here without going round."""
 
-    def adopt(self, beginning: Beginning) -> None: ...
+    def use_started(self, pending: PendingSupervisor) -> None: ...
 
 
 class _Ends:
@@ -42,7 +42,7 @@ class _Ends:
         detached: Whether the supervisor is for one app that outlives us.
     """
 
-    def __init__(self, home: Home, *, detached: bool) -> None:
+    def __init__(self, home: StateDir, *, detached: bool) -> None:
         home.make()
         self.ours, self._theirs = socket.socketpair()
         self.ours.setblocking(False)
@@ -64,14 +64,14 @@ class _Ends:
         self.ours.close()
 
 
-class Beginning:
+class PendingSupervisor:
     """A supervisor that has been started ahead, and may not be ready yet.
 
     Args:
         home: The state directory; it is made if need be.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: StateDir) -> None:
         ends = _Ends(home, detached=False)
         try:
             self._forks = start_program(ends.argv, pass_fds=ends.pass_fds, output=False)
@@ -92,7 +92,7 @@ class Beginning:
 
     def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
         """Have a scheduler use it, before anything else is done there."""
-        cast("_Adopts", scheduler).adopt(self)
+        cast("_UsesStarted", scheduler).use_started(self)
 
     def drop(self) -> None:
         """Have it end, unless somebody speaks with it: then that one lets go of it."""
@@ -100,18 +100,18 @@ class Beginning:
         self._sock.close()
 
 
-def begin_ahead() -> Beginning | None:
+def begin_ahead() -> PendingSupervisor | None:
     """Start a supervisor while the rest is still being imported; None if that fails, as the submit will say."""
-    home = Home(find_home(os.environ))
+    home = StateDir(find_home(os.environ))
     try:
-        return Beginning(home)
+        return PendingSupervisor(home)
     except (AsyncSchedError, OSError):
         return None
     finally:
         home.close()
 
 
-async def start_supervisor(home: Home, programs: Programs, *, detached: bool) -> socket.socket:
+async def start_supervisor(home: StateDir, programs: Programs, *, detached: bool) -> socket.socket:
     """Start a supervisor and return our end of its socket."""
     from asyncsched._tasks import made_in_thread
 

@@ -14,19 +14,19 @@ from functools import partial
 
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, SchedulerError, UnavailableError
-from asyncsched.logs.follow import open_directory, open_file
+from asyncsched.logs.open_files import open_directory, open_file
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.lookup import Apps, Finding, Found, described
-from asyncsched.schedulers.local.state_dir import Home, Stored
-from asyncsched.schedulers.local.status import Standing, describe_app
+from asyncsched.schedulers.local.lookup import Apps, FoundApp, LookupResult, described
+from asyncsched.schedulers.local.state_dir import StateDir, Stored
+from asyncsched.schedulers.local.status import SupervisorState, describe_app
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord, SpoiltError
 from asyncsched.schedulers.local.supervisor.files import read_opened
-from asyncsched.schedulers.local.supervisor.layout import APPS, RESULT
-from asyncsched.specs.plain import JsonValue
+from asyncsched.schedulers.local.supervisor.formats import APPS, RESULT
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 from asyncsched.specs.state import AppState
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["FirstPrune", "ask_found_to_end", "ask_to_end", "delete", "prune", "read_results"]
 
@@ -47,13 +47,13 @@ async def ask_to_end(apps: Apps, supervisors: Supervisors, operation: str, app_i
     await ask_found_to_end(supervisors, operation, app_id, await apps.find_one(app_id))
 
 
-async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str, found: Finding) -> None:
+async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str, found: LookupResult) -> None:
     """Do the same for an app that was looked for before."""
     if isinstance(found, AsyncSchedError):
         raise found
     if found is None or found.record.finished_ns is not None:
         return
-    if found.standing is Standing.ELSEWHERE:
+    if found.supervisor_state is SupervisorState.ELSEWHERE:
         raise SchedulerError(
             f"cannot {operation} {app_id} from here",
             why=f"it runs on {found.record.host}",
@@ -70,20 +70,20 @@ async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str
         return  # it went away meanwhile, and took the app with it
 
 
-async def delete(home: Home, apps: Apps, app_id: str) -> None:
+async def delete(home: StateDir, apps: Apps, app_id: str) -> None:
     """Remove an app that has ended, or whose record nobody can read."""
     found = (await apps.find([app_id]))[app_id]
     if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
         raise found  # the app may run: another release can tell
-    if isinstance(found, Found) and not (await described(found)).state.is_terminal():
+    if isinstance(found, FoundApp) and not (await described(found)).state.is_terminal():
         raise not_ended(app_id, BACKEND, "a replica of it runs")
     if found is not None:
-        judged = found.record if isinstance(found, Found) else found
+        judged = found.record if isinstance(found, FoundApp) else found
         await asyncio.to_thread(home.remove, Stored(app_id, judged))
 
 
 async def prune(
-    home: Home, apps: Apps, older_than: timedelta, *, keep: int = 0, states: Collection[AppState] = TERMINAL
+    home: StateDir, apps: Apps, older_than: timedelta, *, keep: int = 0, states: Collection[AppState] = TERMINAL
 ) -> list[str]:
     """Remove apps that ended in these states longer ago than this; return their ids.
 
@@ -96,13 +96,13 @@ async def prune(
     """
     limit = time.time() - older_than.total_seconds()
     app_ids = await asyncio.to_thread(_worth_a_look, home, limit, keep)
-    await asyncio.to_thread(apps.remove_drafts)
+    await asyncio.to_thread(apps.remove_all_unfinished)
     ended: list[tuple[float, Stored]] = []
     for start in range(0, len(app_ids), AT_ONCE):
         found = await apps.find(app_ids[start : start + AT_ONCE])
         ended += await asyncio.to_thread(_ends, found, states)
         for app_id in [app_id for app_id, each in found.items() if each is None]:
-            await asyncio.to_thread(apps.remove_draft, app_id)
+            await asyncio.to_thread(apps.remove_unfinished, app_id)
     ended.sort(key=lambda each: (each[0], each[1].app_id), reverse=True)
     removed = [stored for end, stored in ended[keep:] if end <= limit]
     for stored in removed:
@@ -120,7 +120,7 @@ class FirstPrune:
         keep: How many of the newest stay, whatever their age.
     """
 
-    def __init__(self, home: Home, apps: Apps, older_than: timedelta, keep: int) -> None:
+    def __init__(self, home: StateDir, apps: Apps, older_than: timedelta, keep: int) -> None:
         self._work = partial(prune, home, apps, older_than, keep=keep)
         self._task: asyncio.Task[list[str]] | None = None
 
@@ -142,7 +142,7 @@ def _log_failure(task: asyncio.Task[list[str]]) -> None:
         _log.warning("old apps could not be removed: %s", error)
 
 
-def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:
+def _worth_a_look(home: StateDir, limit: float, keep: int) -> list[str]:
     """Return all apps, or none if none can be old enough: nothing changes of one that has ended."""
     app_ids = home.app_ids()
     if len(app_ids) <= keep:
@@ -151,19 +151,19 @@ def _worth_a_look(home: Home, limit: float, keep: int) -> list[str]:
     return app_ids if any(at is not None and at <= limit for at in changed) else []
 
 
-def _ends(found: Mapping[str, Finding], states: Collection[AppState]) -> list[tuple[float, Stored]]:
-    return [end for app_id, each in found.items() if isinstance(each, Found) for end in _end(app_id, each, states)]
+def _ends(found: Mapping[str, LookupResult], states: Collection[AppState]) -> list[tuple[float, Stored]]:
+    return [end for app_id, each in found.items() if isinstance(each, FoundApp) for end in _end(app_id, each, states)]
 
 
-def _end(app_id: str, found: Found, states: Collection[AppState]) -> list[tuple[float, Stored]]:
-    described = describe_app(found.record, found.standing, found.is_alive)
+def _end(app_id: str, found: FoundApp, states: Collection[AppState]) -> list[tuple[float, Stored]]:
+    described = describe_app(found.record, found.supervisor_state, found.is_alive)
     if described.state not in states:
         return []
     end: datetime | None = described.finished_at or described.created_at
     return [(end.timestamp() if end else 0.0, Stored(app_id, found.record))]
 
 
-def read_results(home: Home, record: AppRecord) -> dict[tuple[str, int], JsonValue]:
+def read_results(home: StateDir, record: AppRecord) -> dict[tuple[str, int], JsonValue]:
     """Read what an app's replicas have left as their results; call it in a thread."""
     return {
         (each.role, each.k): read_result(found) if isinstance(found, bytes) else found
@@ -172,7 +172,7 @@ def read_results(home: Home, record: AppRecord) -> dict[tuple[str, int], JsonVal
     }
 
 
-def _read_result(home: Home, app_id: str, replica: ReplicaRecord) -> bytes | UnreadableResult | None:
+def _read_result(home: StateDir, app_id: str, replica: ReplicaRecord) -> bytes | UnreadableResult | None:
     try:
         with _result_directory(home, app_id, replica) as at:
             return _read_file(at, replica)
@@ -183,7 +183,7 @@ def _read_result(home: Home, app_id: str, replica: ReplicaRecord) -> bytes | Unr
 
 
 @contextmanager
-def _result_directory(home: Home, app_id: str, replica: ReplicaRecord) -> Generator[int]:
+def _result_directory(home: StateDir, app_id: str, replica: ReplicaRecord) -> Generator[int]:
     fd = open_directory(replica.logs) if replica.logs else home.open_below(APPS, app_id, replica.directory)
     try:
         yield fd

@@ -15,12 +15,12 @@ from typing import TypeAlias, cast
 
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError, RunOptionError, SchedulerError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.masking import masked
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.secret import masked_env
 
 __all__ = [

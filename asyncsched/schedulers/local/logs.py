@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
-from asyncsched.logs.follow import follower_of, open_directory
+from asyncsched.logs.inotify import follower_of
 from asyncsched.logs.line import LogLine, LogOrigin
+from asyncsched.logs.open_files import open_directory
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.logs_lines import StreamText
 from asyncsched.schedulers.local.logs_reader import LogReader
-from asyncsched.schedulers.local.supervisor.layout import COMBINED, STDERR, STDOUT
+from asyncsched.schedulers.local.supervisor.formats import COMBINED, STDERR, STDOUT
 from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
-    from asyncsched.logs.follow import Follower
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.inotify import Follower
+    from asyncsched.logs.query import LogQuery
     from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord
     from asyncsched.specs.state import ReplicaStatus
 
-__all__ = ["ReplicaLog", "log_sources"]
+__all__ = ["LocalReplicaLog", "log_sources"]
 
 STREAMS = {STDOUT: Stream.STDOUT, STDERR: Stream.STDERR, COMBINED: Stream.COMBINED}
 
@@ -36,7 +37,7 @@ MOST = 128 * 1024
 PROGRESS_AFTER = 0.1
 
 
-class ReplicaLog(LogSource):
+class LocalReplicaLog(LogSource):
     """Reads one replica's log: both of its streams in the order in which the supervisor has read them.
 
     It ends with the log's last record; or where `finish` finds it, for a supervisor that was killed writes none.
@@ -45,7 +46,7 @@ class ReplicaLog(LogSource):
     Args:
         origin: Whose log; each line's own has its stream.
         open_index: Opens the directory of the index, and gives its descriptor away; FileNotFoundError before the
-            replica has started. It is called in the loop: see `asyncsched.logs.follow.open_directory`.
+            replica has started. It is called in the loop: see `asyncsched.logs.open_files.open_directory`.
         open_logs: Opens the directory of the output likewise.
         query: What is asked for; the engine selects exactly.
         follower: Tells of what is written.
@@ -163,7 +164,7 @@ class ReplicaLog(LogSource):
 
 def log_sources(
     record: AppRecord, directory: str, wanted: Collection[tuple[str, int]], query: LogQuery, clock: Clock
-) -> list[ReplicaLog]:
+) -> list[LocalReplicaLog]:
     """Return where the lines of these replicas of an app come from.
 
     Args:
@@ -179,9 +180,9 @@ def log_sources(
     return [_log_source(record.app_id, directory, replica, query, clock) for replica in found]
 
 
-def _log_source(app_id: str, directory: str, replica: ReplicaRecord, query: LogQuery, clock: Clock) -> ReplicaLog:
+def _log_source(app_id: str, directory: str, replica: ReplicaRecord, query: LogQuery, clock: Clock) -> LocalReplicaLog:
     open_index = partial(open_directory, directory, replica.directory)
-    return ReplicaLog(
+    return LocalReplicaLog(
         LogOrigin(app_id=app_id, role=replica.role, replica=replica.k),
         open_index=open_index,
         open_logs=partial(open_directory, replica.logs) if replica.logs else open_index,

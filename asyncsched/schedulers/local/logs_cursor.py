@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from asyncsched.errors import LogStreamError
 from asyncsched.schedulers.local.logs_files import LogFiles, Position
 from asyncsched.schedulers.local.logs_last import find_last
-from asyncsched.schedulers.local.supervisor.layout import RECORD
+from asyncsched.schedulers.local.supervisor.formats import RECORD
 
 if TYPE_CHECKING:
-    from asyncsched.logs.follow import Watch
-    from asyncsched.logs.select import LogQuery
+    from asyncsched.logs.inotify import FileWatch
+    from asyncsched.logs.query import LogQuery
 
-__all__ = ["LogCursor", "Standing"]
+__all__ = ["CursorState", "LogCursor"]
 
 RECORDS = 256
 """Records that are held at a time."""
@@ -24,7 +24,7 @@ DROPPED = "the oldest output was dropped, to keep the log within max_log_bytes"
 REMOVED = "the log was removed before its end was read"
 
 
-class Standing(enum.Enum):
+class CursorState(enum.Enum):
     """What a cursor has come to."""
 
     RECORD = "a record"
@@ -48,13 +48,13 @@ class LogCursor:
     """
 
     def __init__(
-        self, files: LogFiles, kinds: Collection[int], query: LogQuery, *, watch: Callable[[int], Watch]
+        self, files: LogFiles, kinds: Collection[int], query: LogQuery, *, watch: Callable[[int], FileWatch]
     ) -> None:
         self._files = files
         self._kinds = kinds
         self._query = query
         self._watch_file = watch
-        self._watch: Watch | None = None
+        self._watch: FileWatch | None = None
         self._segment = -1
         self._entered = False  # that segment's index has been found, and is watched
         self._start = 0  # where in it the block begins
@@ -91,20 +91,20 @@ class LogCursor:
         self._files.release()
         self._watch_instead(None)
 
-    def look(self) -> Standing:
+    def look(self) -> CursorState:
         """Find out what stands here, after `take_hole` has been asked; FileNotFoundError as for `come_back`."""
         if self._finishing and self._stop is None and not self._find_stop():
-            return Standing.END
+            return CursorState.END
         if self._stop is not None and self._position >= self._stop:
             return self._stop_here(self._stop)
         if not self._entered:
             return self._enter()
         if self._past is not None and self._position >= self._past:
             self._past = None
-            return Standing.WAITS
+            return CursorState.WAITS
         if self.at < len(self.block) or self._load():
-            return Standing.RECORD
-        return Standing.WAITS if self.may_wait else self._pass_cut_index()
+            return CursorState.RECORD
+        return CursorState.WAITS if self.may_wait else self._pass_cut_index()
 
     def take_hole(self) -> tuple[str, int | None] | None:
         """Return why what stood before this place is missing, and the time behind the hole; None if nothing is."""
@@ -158,22 +158,22 @@ class LogCursor:
             self._stop = Position(self._segment, self._files.size())  # removed, but still open
         return self._stop is not None or self.begun
 
-    def _stop_here(self, stop: Position) -> Standing:
+    def _stop_here(self, stop: Position) -> CursorState:
         """End; with a hole if the log was to go on in a segment that is not there."""
         is_cut = self._segment > stop.segment and not self._segments_from(self._segment)
-        return self._end_with_hole() if is_cut else Standing.END
+        return self._end_with_hole() if is_cut else CursorState.END
 
-    def _pass_cut_index(self) -> Standing:
+    def _pass_cut_index(self) -> CursorState:
         """Go on behind an index that has no last record: its supervisor was killed before it could write one."""
         if self._stop is None or self._stop.segment == self._segment:
             return self._end_with_hole()  # where it is to stop was found in another log, or in a longer one
         self.go_to_next_segment()
-        return Standing.MOVED
+        return CursorState.MOVED
 
-    def _enter(self) -> Standing:
+    def _enter(self) -> CursorState:
         """Open the segment that is to be read, and watch it."""
         if not self.begun and not self._begin():
-            return Standing.WAITS if self.may_wait else Standing.END
+            return CursorState.WAITS if self.may_wait else CursorState.END
         self._files.go_to(self._segment)
         try:
             if self._finishing:
@@ -186,7 +186,7 @@ class LogCursor:
         if self._missing:
             self._hole = (self._missing, self._files.time(0))
             self._missing = ""
-        return Standing.MOVED
+        return CursorState.MOVED
 
     def _begin(self) -> bool:
         self._files.begin()
@@ -212,21 +212,21 @@ class LogCursor:
             place = place if last is None else max(place, last)
         return place
 
-    def _go_on_behind(self) -> Standing:
+    def _go_on_behind(self) -> CursorState:
         """Go on in the first segment that is left, or wait for the one that is to come."""
         there = self._segments_from(self._segment) or self._watch_for_segments(self._segment)
         if there and there[0] > self._segment:
             self._missing = DROPPED
             self._go_to(Position(there[0], 0))
         if there:
-            return Standing.MOVED
+            return CursorState.MOVED
         if self.may_wait and self._files.segments():
-            return Standing.WAITS
+            return CursorState.WAITS
         return self._end_with_hole()
 
-    def _end_with_hole(self) -> Standing:
+    def _end_with_hole(self) -> CursorState:
         self._hole = (REMOVED, None)
-        return Standing.END
+        return CursorState.END
 
     def _segments_from(self, first: int) -> list[int]:
         return [segment for segment in self._files.segments() if segment >= first]
@@ -239,7 +239,7 @@ class LogCursor:
             return []
         return self._segments_from(first)
 
-    def _watch_instead(self, watch: Watch | None) -> None:
+    def _watch_instead(self, watch: FileWatch | None) -> None:
         before, self._watch = self._watch, watch
         if before is not None:  # after the new one: the follower keeps what it has open
             before.close()

@@ -8,20 +8,21 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from asyncsched.logs.follow import list_names, open_file, read_at
-from asyncsched.schedulers.local.supervisor.layout import RECORD, index_name, log_name
+from asyncsched.logs.open_files import list_names, open_file, read_at
+from asyncsched.schedulers.local.supervisor.formats import RECORD, index_name, log_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from asyncsched.logs.follow import OpenFiles, Watch
+    from asyncsched.logs.inotify import FileWatch
+    from asyncsched.logs.open_files import OpenFiles
 
 __all__ = ["LogFiles", "OpenDirectory", "Position"]
 
 OpenDirectory = Callable[[], int]
 """Opens a directory and returns its descriptor, which is then the caller's; FileNotFoundError if it is not there.
 
-It is called in the loop: see `asyncsched.logs.follow.open_directory`.
+It is called in the loop: see `asyncsched.logs.open_files.open_directory`.
 """
 
 TIME = 8  # bytes of a record that hold its time
@@ -86,11 +87,11 @@ class LogFiles:
             os.close(fd)
         self._pool.forget(self)
 
-    def watch(self, watch: Callable[[int], Watch]) -> Watch:
+    def watch(self, watch: Callable[[int], FileWatch]) -> FileWatch:
         """Watch the index of this segment; raises FileNotFoundError if it is not there."""
         return watch(self._descriptor(0))
 
-    def watch_directory(self, watch: Callable[[int], Watch]) -> Watch:
+    def watch_directory(self, watch: Callable[[int], FileWatch]) -> FileWatch:
         """Watch what appears beside the index; raises FileNotFoundError if even the directory is not there."""
         with self._index_directory() as at:
             return watch(at)

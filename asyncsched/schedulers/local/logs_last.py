@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from asyncsched.schedulers.local.logs_files import LogFiles, Position
-from asyncsched.schedulers.local.supervisor.layout import LINE_START, RECORD
+from asyncsched.schedulers.local.supervisor.formats import LINE_START, RECORD
 
 __all__ = ["find_last"]
 

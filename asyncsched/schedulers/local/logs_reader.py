@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Mapping
 
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, utc
-from asyncsched.schedulers.local.logs_cursor import LogCursor, Standing
+from asyncsched.schedulers.local.logs_cursor import CursorState, LogCursor
 from asyncsched.schedulers.local.logs_lines import Ready, StreamText, Texts, Told
-from asyncsched.schedulers.local.supervisor.layout import END, LINE_START, RECORD, ROTATED
+from asyncsched.schedulers.local.supervisor.formats import END, LINE_START, RECORD, ROTATED
 
 __all__ = ["LogReader"]
 
@@ -75,15 +75,15 @@ class LogReader:
             return STEP
 
     def _advance(self) -> int:
-        standing = self.cursor.look()
+        state = self.cursor.look()
         if (hole := self.cursor.take_hole()) is not None:
             self._within = 0
-            self._tell_gap(*hole, keep=standing is Standing.END)
-        if standing is Standing.RECORD:
+            self._tell_gap(*hole, keep=state is CursorState.END)
+        if state is CursorState.RECORD:
             return self._read_record()
-        if standing is Standing.END:
+        if state is CursorState.END:
             self._end()
-        return 0 if standing is Standing.WAITS else STEP
+        return 0 if state is CursorState.WAITS else STEP
 
     def _read_record(self) -> int:
         ns, offset, length, kind, flags, _ = RECORD.unpack_from(self.cursor.block, self.cursor.at)

@@ -11,19 +11,19 @@ from typing import Any
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, UnavailableError
-from asyncsched.logs.budget import budget_of
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.state_dir import Home, Stored
-from asyncsched.schedulers.local.status import Standing, describe_app
+from asyncsched.schedulers.local.state_dir import StateDir, Stored
+from asyncsched.schedulers.local.status import SupervisorState, describe_app
 from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
-from asyncsched.schedulers.local.supervisor import machine
-from asyncsched.schedulers.local.supervisor.layout import COPIED
+from asyncsched.schedulers.local.supervisor import host
+from asyncsched.schedulers.local.supervisor.formats import COPIED
 from asyncsched.schedulers.responses import DescribeAppResponse
 
-__all__ = ["Apps", "Finding", "Found", "describe_all", "described"]
+__all__ = ["Apps", "FoundApp", "LookupResult", "describe_all", "described"]
 
 AT_ONCE = 16
-DRAFT = 60.0
+UNFINISHED = 60.0
 """Seconds after which the start of an app is taken to be cut off, where that cannot be seen."""
 COPY = 86400.0
 """Seconds after which the copying of a workspace is: it may be done on another machine, and be large."""
@@ -32,17 +32,17 @@ MANY_REPLICAS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundApp:
     """An app, as it stands.
 
     Attributes:
         record: What its supervisor says, or has written down.
-        standing: Whether that supervisor is there.
+        supervisor_state: Whether that supervisor is there.
         alive: Of an app that is lost, the replicas whose first process is still there.
     """
 
     record: AppRecord
-    standing: Standing = Standing.LED
+    supervisor_state: SupervisorState = SupervisorState.LED
     alive: frozenset[tuple[str, int]] = frozenset()
 
     def is_alive(self, replica: ReplicaRecord) -> bool:
@@ -52,25 +52,25 @@ class Found:
     @property
     def is_open(self) -> bool:
         """Whether a supervisor runs it, that can be asked."""
-        return self.standing is Standing.LED and self.record.finished_ns is None
+        return self.supervisor_state is SupervisorState.LED and self.record.finished_ns is None
 
 
-Finding = Found | AsyncSchedError | None
+LookupResult = FoundApp | AsyncSchedError | None
 
 
-async def described(found: Found) -> DescribeAppResponse:
+async def described(found: FoundApp) -> DescribeAppResponse:
     """Describe an app that was found."""
     if len(found.record.replicas) < MANY_REPLICAS:
-        return describe_app(found.record, found.standing, found.is_alive)
-    return await asyncio.to_thread(describe_app, found.record, found.standing, found.is_alive)
+        return describe_app(found.record, found.supervisor_state, found.is_alive)
+    return await asyncio.to_thread(describe_app, found.record, found.supervisor_state, found.is_alive)
 
 
-async def describe_all(findings: Mapping[str, Finding]) -> dict[str, DescribeAppResponse | AsyncSchedError | None]:
+async def describe_all(findings: Mapping[str, LookupResult]) -> dict[str, DescribeAppResponse | AsyncSchedError | None]:
     """Describe what was found; an error is the answer for its app."""
     answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
     budget = budget_of(asyncio.get_running_loop())
     for app_id, found in findings.items():
-        answers[app_id] = await described(found) if isinstance(found, Found) else found
+        answers[app_id] = await described(found) if isinstance(found, FoundApp) else found
         await budget.breathe()  # many apps may have many replicas together
     return answers
 
@@ -83,7 +83,7 @@ class Apps:
         supervisors: How to reach the supervisors.
     """
 
-    def __init__(self, home: Home, supervisors: Supervisors) -> None:
+    def __init__(self, home: StateDir, supervisors: Supervisors) -> None:
         self._home = home
         self._supervisors = supervisors
         self._mine: set[str] = set()  # submitted here, and not known to have ended
@@ -119,30 +119,32 @@ class Apps:
         self._watched[record.app_id] = record
         return record
 
-    async def find_one(self, app_id: str) -> Found | None:
+    async def find_one(self, app_id: str) -> FoundApp | None:
         """Look for one app; raise what stands in the way."""
         found = (await self.find([app_id]))[app_id]
         if isinstance(found, AsyncSchedError):
             raise found
         return found
 
-    async def find(self, app_ids: Sequence[str]) -> dict[str, Finding]:
+    async def find(self, app_ids: Sequence[str]) -> dict[str, LookupResult]:
         """Look for apps."""
-        result: dict[str, Finding] = dict.fromkeys(app_ids)
+        result: dict[str, LookupResult] = dict.fromkeys(app_ids)
         result.update(await self._ask_own([app_id for app_id in app_ids if app_id in self._mine]))
         others = [app_id for app_id in app_ids if result[app_id] is None]
         if others:
             result.update(await asyncio.to_thread(self._look, others))
             looked = [result[app_id] for app_id in others]
-            result.update(await self._ask_others([each for each in looked if isinstance(each, Found) and each.is_open]))
+            result.update(
+                await self._ask_others([each for each in looked if isinstance(each, FoundApp) and each.is_open])
+            )
         return {app_id: self._newest_found(found) for app_id, found in result.items()}
 
-    def _newest_found(self, found: Finding) -> Finding:
-        if not isinstance(found, Found) or (newest := self.newest(found.record)) is found.record:
+    def _newest_found(self, found: LookupResult) -> LookupResult:
+        if not isinstance(found, FoundApp) or (newest := self.newest(found.record)) is found.record:
             return found
         return replace(found, record=newest)
 
-    async def _ask_own(self, app_ids: Sequence[str]) -> dict[str, Finding]:
+    async def _ask_own(self, app_ids: Sequence[str]) -> dict[str, LookupResult]:
         if not app_ids or not self._supervisors.own_socket:
             return {}
         try:
@@ -151,17 +153,17 @@ class Apps:
         except UnavailableError:
             return {}
         self._mine -= {app_id for app_id in app_ids if app_id not in records}
-        return {app_id: Found(record) for app_id, record in records.items()}
+        return {app_id: FoundApp(record) for app_id, record in records.items()}
 
-    async def _ask_others(self, running: Iterable[Found]) -> dict[str, Finding]:
+    async def _ask_others(self, running: Iterable[FoundApp]) -> dict[str, LookupResult]:
         """Ask the supervisors of these apps, each once."""
-        groups: dict[str, list[Found]] = {}
+        groups: dict[str, list[FoundApp]] = {}
         for found in running:
             groups.setdefault(found.record.supervisor.socket, []).append(found)
         results = await gather_bounded(self._ask_group, list(groups.values()), AT_ONCE)
         return {app_id: found for result in results for app_id, found in result.items()}
 
-    async def _ask_group(self, group: Sequence[Found]) -> dict[str, Finding]:
+    async def _ask_group(self, group: Sequence[FoundApp]) -> dict[str, LookupResult]:
         app_ids = [found.record.app_id for found in group]
         records: dict[str, AppRecord] = {}
         try:
@@ -170,7 +172,7 @@ class Apps:
         except AsyncSchedError as error:
             if not isinstance(error, UnavailableError):
                 return dict.fromkeys(app_ids, error)
-        result: dict[str, Finding] = {app_id: Found(record) for app_id, record in records.items()}
+        result: dict[str, LookupResult] = {app_id: FoundApp(record) for app_id, record in records.items()}
         missing = [app_id for app_id in app_ids if app_id not in records]
         if missing:  # it has ended, or its supervisor has: what is on the disk by now is its last word
             result.update(await asyncio.to_thread(self._look, missing, asked=True))
@@ -178,7 +180,7 @@ class Apps:
 
     # In a thread
 
-    def remove_draft(self, app_id: str) -> bool:
+    def remove_unfinished(self, app_id: str) -> bool:
         """Remove what is left of an app whose start or removal was cut off; tell whether it was."""
         found = self._home.read(app_id)
         was_starting = isinstance(found, AppRecord) and found.started_ns is None and not _may_start(found)
@@ -187,47 +189,47 @@ class Apps:
             self._home.remove(Stored(app_id, found))
         return cut_off
 
-    def remove_drafts(self) -> None:
+    def remove_all_unfinished(self) -> None:
         """Remove what those have left that were killed while they made an app's directory, or copied its workspace."""
-        for name in self._home.drafts():
+        for name in self._home.unfinished():
             made = self._home.changed_at(name)
             pid, _, rest = name[1:].partition("-")
             start = rest.partition("-")[0]
-            longest = COPY if name.endswith(COPIED) else DRAFT
+            longest = COPY if name.endswith(COPIED) else UNFINISHED
             is_old = made is not None and time.time() - made > longest
-            if is_old and pid.isdecimal() and start.isdecimal() and not machine.is_alive(int(pid), int(start)):
-                self._home.remove_draft(name)
+            if is_old and pid.isdecimal() and start.isdecimal() and not host.is_alive(int(pid), int(start)):
+                self._home.remove_unfinished(name)
 
-    def _look(self, app_ids: Sequence[str], *, asked: bool = False) -> dict[str, Finding]:
+    def _look(self, app_ids: Sequence[str], *, asked: bool = False) -> dict[str, LookupResult]:
         return {app_id: self._look_for(app_id, asked=asked) for app_id in app_ids}
 
-    def _look_for(self, app_id: str, *, asked: bool) -> Finding:
+    def _look_for(self, app_id: str, *, asked: bool) -> LookupResult:
         record = self._home.read(app_id)
         if not isinstance(record, AppRecord):
             return record
         if record.finished_ns is not None:
-            return Found(record)
-        standing = _standing(record)
-        if standing is Standing.LED and asked and not _is_alive(record.supervisor):
+            return FoundApp(record)
+        supervisor_state = _supervisor_state(record)
+        if supervisor_state is SupervisorState.LED and asked and not _is_alive(record.supervisor):
             again = self._home.read(app_id)  # written, perhaps, between the two looks
             if not isinstance(again, AppRecord) or again.finished_ns is not None:
-                return Found(again) if isinstance(again, AppRecord) else again
-            record, standing = again, Standing.LOST
+                return FoundApp(again) if isinstance(again, AppRecord) else again
+            record, supervisor_state = again, SupervisorState.LOST
         if record.started_ns is None:
             return None  # it is being set up: nothing of it runs, and nothing may ever
-        if standing is not Standing.LOST:
-            return Found(record, standing)
-        return Found(record, standing, frozenset(_alive(record)) if _is_here(record) else frozenset())
+        if supervisor_state is not SupervisorState.LOST:
+            return FoundApp(record, supervisor_state)
+        return FoundApp(record, supervisor_state, frozenset(_alive(record)) if _is_here(record) else frozenset())
 
 
-def _standing(record: AppRecord) -> Standing:
+def _supervisor_state(record: AppRecord) -> SupervisorState:
     """Tell whether an app's supervisor may be asked."""
     here = _here()
     if _is_here(record):
-        return Standing.LED
+        return SupervisorState.LED
     # Either this machine has been started anew since, or it was another one.
     restarted = record.host == here["host"] and record.boot_id != here["boot_id"]
-    return Standing.LOST if restarted else Standing.ELSEWHERE
+    return SupervisorState.LOST if restarted else SupervisorState.ELSEWHERE
 
 
 def _is_here(record: AppRecord) -> bool:
@@ -236,24 +238,24 @@ def _is_here(record: AppRecord) -> bool:
 
 @functools.cache
 def _here() -> dict[str, str]:
-    return machine.place()
+    return host.place()
 
 
 def _may_start(record: AppRecord) -> bool:
     """Tell whether an app that has not started yet may still do so."""
-    standing = _standing(record)
-    if standing is Standing.ELSEWHERE:  # its supervisor cannot be seen from here
-        return time.time() - record.created_ns / 1e9 < DRAFT
-    return standing is Standing.LED and _is_alive(record.supervisor)
+    supervisor_state = _supervisor_state(record)
+    if supervisor_state is SupervisorState.ELSEWHERE:  # its supervisor cannot be seen from here
+        return time.time() - record.created_ns / 1e9 < UNFINISHED
+    return supervisor_state is SupervisorState.LED and _is_alive(record.supervisor)
 
 
 def _is_alive(supervisor: SupervisorRecord) -> bool:
-    return machine.is_alive(supervisor.pid, supervisor.start)
+    return host.is_alive(supervisor.pid, supervisor.start)
 
 
 def _alive(record: AppRecord) -> Iterable[tuple[str, int]]:
     for replica in record.replicas:
-        if replica.exit_code is None and replica.start is not None and machine.is_alive(replica.pid, replica.start):
+        if replica.exit_code is None and replica.start is not None and host.is_alive(replica.pid, replica.start):
             yield replica.role, replica.k
 
 

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from asyncsched.schedulers.local.lookup import Apps, Finding, Found
-from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.lookup import Apps, FoundApp, LookupResult
+from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status import list_row
 from asyncsched.schedulers.local.status_record import BACKEND
 from asyncsched.schedulers.responses import ListAppResponse
@@ -21,7 +21,7 @@ _log = logging.getLogger("asyncsched.schedulers.local")
 ROWS_AT_ONCE = 100
 
 
-async def list_rows(home: Home, apps: Apps) -> list[ListAppResponse]:
+async def list_rows(home: StateDir, apps: Apps) -> list[ListAppResponse]:
     """Return a row for each app, newest first."""
     rows: list[ListAppResponse] = []
     app_ids = await asyncio.to_thread(home.app_ids)
@@ -32,13 +32,13 @@ async def list_rows(home: Home, apps: Apps) -> list[ListAppResponse]:
     return rows
 
 
-def _rows(found: Mapping[str, Finding]) -> list[ListAppResponse]:
+def _rows(found: Mapping[str, LookupResult]) -> list[ListAppResponse]:
     return [row for app_id, each in found.items() if (row := _row(app_id, each)) is not None]
 
 
-def _row(app_id: str, found: Finding) -> ListAppResponse | None:
-    if isinstance(found, Found):
-        return list_row(found.record, found.standing)
+def _row(app_id: str, found: LookupResult) -> ListAppResponse | None:
+    if isinstance(found, FoundApp):
+        return list_row(found.record, found.supervisor_state)
     if found is None:
         return None
     _log.warning("%s", found)

@@ -18,8 +18,8 @@ from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers._common.roles import app_note, given_options, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.options import LocalOpts
-from asyncsched.schedulers.local.supervisor.layout import RESULT, STATE, WORKSPACE
-from asyncsched.schedulers.prepare import check_seconds
+from asyncsched.schedulers.local.supervisor.formats import RESULT, STATE, WORKSPACE
+from asyncsched.schedulers.validation import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.keeping import Keeper, ToldApp

@@ -15,15 +15,15 @@ from typing import Any, Unpack, cast
 from asyncsched._home import find_home
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError, SchedulerError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
-from asyncsched.schedulers.local.changes import StateReader
+from asyncsched.schedulers.lifetime import Tunables
+from asyncsched.schedulers.local.changes import LocalStateReader
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.client_start import Beginning
+from asyncsched.schedulers.local.client_start import PendingSupervisor
 from asyncsched.schedulers.local.ending import FirstPrune, ask_found_to_end, ask_to_end, delete, prune, read_results
 from asyncsched.schedulers.local.images import (
     CWDImageProvider,
@@ -47,17 +47,17 @@ from asyncsched.schedulers.local.request import (
     split_devices,
     to_wire,
 )
-from asyncsched.schedulers.local.state_dir import Home
+from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
-from asyncsched.schedulers.local.submit import Launch
-from asyncsched.schedulers.local.submit_workspace import Workspaces, directory_of
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import as_mapping, check_request
+from asyncsched.schedulers.local.submit import LocalSubmission
+from asyncsched.schedulers.local.submit_workspace import LocalWorkspaces, directory_of
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["LocalScheduler", "create_scheduler"]
 
@@ -113,7 +113,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     ignores = IGNORES
     made_from = MADE_FROM
     retry_policies = frozenset()
-    workspace_builder = Workspaces
+    workspace_builder = LocalWorkspaces
     has_images = False
 
     def __init__(
@@ -131,7 +131,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             raise ValueError(f"a cache of {cache_size} apps holds none")
         self._image_provider_class = image_provider_class
         self._extra_paths = tuple(extra_paths or ())
-        self._home = Home(find_home(os.environ))
+        self._home = StateDir(find_home(os.environ))
         self._programs = Programs(BACKEND, clock=self.clock)
         self._supervisors = Supervisors(self._home, self._programs, self.clock)
         self._apps = Apps(self._home, self._supervisors)
@@ -139,9 +139,9 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     # Submitting
 
-    def adopt(self, beginning: Beginning) -> None:
+    def use_started(self, pending: PendingSupervisor) -> None:
         """Use a supervisor that has been started ahead, before anything else is done."""
-        self._supervisors.adopt(beginning)
+        self._supervisors.use_started(pending)
 
     @override
     async def _warm_up(self) -> None:
@@ -206,13 +206,13 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         if info.plan is None:
             await self._launch(info)
             return
-        async with cast("Workspaces", self._builder()).copied(info.app_id) as copy:
+        async with cast("LocalWorkspaces", self._builder()).copied(info.app_id) as copy:
             await self._launch(info, copy)
 
     async def _launch(self, info: AppDryRunInfo[PopenRequest], workspace: str = "") -> None:
         request = info.request
         wire = await asyncio.to_thread(_wire, info, workspace)
-        launch = Launch(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
+        launch = LocalSubmission(self._home, self._apps, info, wire, or_removed=self._or_removed, clock=self.clock)
         if request.detach:
             async with self._supervisors.detached() as connection:
                 await self._within("submit", launch.run(connection))
@@ -237,7 +237,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     @override
     async def _push_states(self, port: StatePort) -> None:
-        await StateReader(port, self._apps, self._supervisors, self.clock).run()
+        await LocalStateReader(port, self._apps, self._supervisors, self.clock).run()
 
     @override
     async def _list(self) -> AsyncGenerator[ListAppResponse]:

@@ -36,9 +36,9 @@ from asyncsched.schedulers.local.supervisor.files import (
     remove_opened,
     remove_tree,
 )
-from asyncsched.schedulers.local.supervisor.layout import APPS, STATE, SUPERVISORS
+from asyncsched.schedulers.local.supervisor.formats import APPS, STATE, SUPERVISORS
 
-__all__ = ["Home", "Stored"]
+__all__ = ["StateDir", "Stored"]
 
 _APP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 LARGEST_RECORD = 256 << 20
@@ -70,7 +70,7 @@ class Stored:
         return now is None or type(self.content) is type(now)
 
 
-class Home:
+class StateDir:
     """One state directory, held open.
 
     Args:
@@ -188,7 +188,7 @@ class Home:
     def changed_at(self, app_id: str) -> float | None:
         """Return when an app's record was last replaced; that of one that never got any: when it was made.
 
-        A draft may be asked about, too.
+        An unfinished one may be asked about, too.
         """
         try:
             with self.below(APPS) as at:
@@ -213,7 +213,7 @@ class Home:
         except FileNotFoundError:
             pass
 
-    def drafts(self) -> list[str]:
+    def unfinished(self) -> list[str]:
         """Return the names under which supervisors make, or have left, directories of apps."""
         try:
             with self.below(APPS) as at:
@@ -221,7 +221,7 @@ class Home:
         except FileNotFoundError:
             return []
 
-    def remove_draft(self, name: str) -> None:
+    def remove_unfinished(self, name: str) -> None:
         """Remove one of them; its name is given once only."""
         try:
             with self.below(APPS) as at:

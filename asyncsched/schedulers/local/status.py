@@ -12,16 +12,16 @@ from asyncsched.logs.line import utc
 from asyncsched.schedulers._common.exit_codes import signal_name
 from asyncsched.schedulers._common.roles import read_app_note
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord
-from asyncsched.schedulers.local.supervisor.layout import NOT_EXECUTED
+from asyncsched.schedulers.local.supervisor.formats import NOT_EXECUTED
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.specs.app import NONE
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
-__all__ = ["Standing", "describe_app", "list_row"]
+__all__ = ["SupervisorState", "describe_app", "list_row"]
 
 
-class Standing(Enum):
+class SupervisorState(Enum):
     """What is known of who runs an app."""
 
     LED = "its supervisor is there"
@@ -44,18 +44,18 @@ LOST = "its supervisor was killed, so that nobody saw how it ended"
 
 
 def describe_app(
-    record: AppRecord, standing: Standing, is_alive: Callable[[ReplicaRecord], bool] = lambda _: False
+    record: AppRecord, supervisor_state: SupervisorState, is_alive: Callable[[ReplicaRecord], bool] = lambda _: False
 ) -> DescribeAppResponse:
     """Describe an app.
 
     Args:
         record: Its record.
-        standing: Who runs it.
+        supervisor_state: Who runs it.
         is_alive: Tells, of an app that is lost, whether a replica's first process is still there.
     """
     statuses: dict[str, list[ReplicaStatus]] = {}
     for replica in record.replicas:
-        statuses.setdefault(replica.role, []).append(_replica(record, replica, standing, is_alive))
+        statuses.setdefault(replica.role, []).append(_replica(record, replica, supervisor_state, is_alive))
     replicas = [each for group in statuses.values() for each in group]
     state = combine(replicas, cancelled=record.ended_by in _ASKED and _took_effect(record))
     roles, metadata = read_app_note(record.spec)
@@ -63,7 +63,7 @@ def describe_app(
         app_id=record.app_id,
         state=state,
         num_restarts=0,
-        msg=_message(record, replicas, state, standing),
+        msg=_message(record, replicas, state, supervisor_state),
         structured_error_msg=_first_error(record),
         ui_url=f"file://{record.log_dir}" if record.log_dir else None,
         roles_statuses=[RoleStatus(role, group) for role, group in statuses.items()],
@@ -79,11 +79,11 @@ def describe_app(
     )
 
 
-def list_row(record: AppRecord, standing: Standing) -> ListAppResponse:
+def list_row(record: AppRecord, supervisor_state: SupervisorState) -> ListAppResponse:
     """Make an app's row in a list."""
     return ListAppResponse(
         app_id=record.app_id,
-        state=describe_app(record, standing).state,
+        state=describe_app(record, supervisor_state).state,
         app_handle=make_app_handle(BACKEND, record.session, record.app_id),
         name=record.name,
         session=record.session,
@@ -96,9 +96,12 @@ def _took_effect(record: AppRecord) -> bool:
 
 
 def _replica(
-    record: AppRecord, replica: ReplicaRecord, standing: Standing, is_alive: Callable[[ReplicaRecord], bool]
+    record: AppRecord,
+    replica: ReplicaRecord,
+    supervisor_state: SupervisorState,
+    is_alive: Callable[[ReplicaRecord], bool],
 ) -> ReplicaStatus:
-    state = _state(replica, standing, is_alive)
+    state = _state(replica, supervisor_state, is_alive)
     return ReplicaStatus(
         id=replica.k,
         state=state,
@@ -107,7 +110,7 @@ def _replica(
         structured_error_msg=NONE if replica.error is None else replica.error,
         exit_code=replica.exit_code,
         signal=replica.signal,
-        reason=_reason(record, replica, state, standing),
+        reason=_reason(record, replica, state, supervisor_state),
         num_restarts=0,
         started_at=None if replica.started_ns is None else utc(replica.started_ns),
         finished_at=None if replica.finished_ns is None else utc(replica.finished_ns),
@@ -115,11 +118,13 @@ def _replica(
     )
 
 
-def _state(replica: ReplicaRecord, standing: Standing, is_alive: Callable[[ReplicaRecord], bool]) -> AppState:
+def _state(
+    replica: ReplicaRecord, supervisor_state: SupervisorState, is_alive: Callable[[ReplicaRecord], bool]
+) -> AppState:
     if not replica.over:
-        if standing is Standing.LED:
+        if supervisor_state is SupervisorState.LED:
             return AppState.RUNNING
-        if standing is Standing.ELSEWHERE:
+        if supervisor_state is SupervisorState.ELSEWHERE:
             return AppState.UNKNOWN
         if replica.exit_code is None and is_alive(replica):
             return AppState.RUNNING
@@ -142,14 +147,16 @@ def _cause(replica: ReplicaRecord, state: AppState) -> FailureCause | None:
     return FailureCause.EXIT if replica.signal is None else FailureCause.SIGNAL
 
 
-def _reason(record: AppRecord, replica: ReplicaRecord, state: AppState, standing: Standing) -> str:
+def _reason(record: AppRecord, replica: ReplicaRecord, state: AppState, supervisor_state: SupervisorState) -> str:
     if replica.reason:
         return replica.reason
     if state is AppState.UNKNOWN:
         return f"runs on {record.host}"
     if not state.is_terminal() or state is AppState.SUCCEEDED:
         return ""
-    ending = _ending(replica) if replica.exit_code is not None else LOST if standing is Standing.LOST else ""
+    ending = (
+        _ending(replica) if replica.exit_code is not None else LOST if supervisor_state is SupervisorState.LOST else ""
+    )
     if state is AppState.CANCELLED:
         by_another = f"stopped because {record.blames} failed" if record.blames else "stopped"
         asked = _ASKED.get(record.ended_by, by_another)
@@ -163,9 +170,11 @@ def _ending(replica: ReplicaRecord) -> str:
     return f"killed by {signal_name(replica.signal)}"
 
 
-def _message(record: AppRecord, replicas: Sequence[ReplicaStatus], state: AppState, standing: Standing) -> str:
+def _message(
+    record: AppRecord, replicas: Sequence[ReplicaStatus], state: AppState, supervisor_state: SupervisorState
+) -> str:
     """Say why the app failed, or what keeps it from going on."""
-    if standing is Standing.ELSEWHERE and not state.is_terminal():
+    if supervisor_state is SupervisorState.ELSEWHERE and not state.is_terminal():
         return f"runs on {record.host}"
     if record.disk_full and not state.is_terminal():
         return "the disk of its logs is full: its output waits until there is room"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from asyncsched.errors import SchedulerError
-from asyncsched.schedulers.local.supervisor.layout import FORMAT
+from asyncsched.schedulers.local.supervisor.formats import FORMAT
 from asyncsched.specs.handle import make_app_handle
 
 __all__ = [

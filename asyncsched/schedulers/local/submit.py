@@ -9,18 +9,18 @@ from typing import Any
 
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError
-from asyncsched.schedulers.local.client_connection import Connection
+from asyncsched.schedulers.local.client_connection import SupervisorConnection
 from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.lookup import Apps
 from asyncsched.schedulers.local.request import PopenRequest
-from asyncsched.schedulers.local.state_dir import Home, Stored
+from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, parse_record
-from asyncsched.schedulers.prepare import other_app
+from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.masking import find_secrets
 from asyncsched.specs.secret import redact
 
-__all__ = ["Launch"]
+__all__ = ["LocalSubmission"]
 
 LOOK_EVERY = 0.05
 
@@ -28,7 +28,7 @@ OrRemoved = Callable[[str, Callable[[], Coroutine[Any, Any, None]]], AbstractAsy
 """Removes an app when what is inside fails or is cancelled."""
 
 
-class Launch:
+class LocalSubmission:
     """One attempt to start an app.
 
     Args:
@@ -42,7 +42,7 @@ class Launch:
 
     def __init__(
         self,
-        home: Home,
+        home: StateDir,
         apps: Apps,
         info: AppDryRunInfo[PopenRequest],
         wire: Mapping[str, Any],
@@ -57,13 +57,13 @@ class Launch:
         self._or_removed = or_removed
         self._clock = clock
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, connection: SupervisorConnection) -> None:
         """Have it started, or find it there."""
         while not await self._submit(connection):
             if await self._is_there():
                 return
 
-    async def _submit(self, connection: Connection) -> bool:
+    async def _submit(self, connection: SupervisorConnection) -> bool:
         """Have the app started; tell whether it was, or one of its id is there."""
         app_id = self._info.app_id
         launching = asyncio.ensure_future(connection.call("submit", app=self._wire))
@@ -88,7 +88,7 @@ class Launch:
         """Return what a supervisor says of the app, without the app's secrets, which it knows as plain texts."""
         return redact(str(message), find_secrets(self._info.request, self._info.app, self._info.cfg))
 
-    async def _remove(self, connection: Connection, app: AppRecord) -> None:
+    async def _remove(self, connection: SupervisorConnection, app: AppRecord) -> None:
         """End an app of ours at once, and leave no trace of it."""
         await connection.call("kill", app_id=app.app_id)
         while (await connection.call("forget", app_id=app.app_id)).get("error"):
@@ -99,7 +99,7 @@ class Launch:
         """Tell whether the app that is to be submitted is there; False, after a pause, if it is just being started."""
         found = await self._apps.find_one(self._info.app_id)
         if found is None:
-            if not await asyncio.to_thread(self._apps.remove_draft, self._info.app_id):
+            if not await asyncio.to_thread(self._apps.remove_unfinished, self._info.app_id):
                 await self._clock.sleep(LOOK_EVERY)
             return False
         if found.record.digest != self._info.digest:

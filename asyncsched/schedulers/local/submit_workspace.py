@@ -13,22 +13,22 @@ from typing import Protocol
 from asyncsched._tasks import finished_in_thread
 from asyncsched._typing import override
 from asyncsched.schedulers._common.copies import CopiedWorkspaces
-from asyncsched.schedulers.local.state_dir import Home
-from asyncsched.schedulers.local.supervisor.layout import APPS, COPIED, WORKSPACE, draft_name
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.state_dir import StateDir
+from asyncsched.schedulers.local.supervisor.formats import APPS, COPIED, WORKSPACE, unfinished_name
+from asyncsched.schedulers.local.supervisor.host import start_time
 from asyncsched.specs.dryrun import WorkspacePlan
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 
-__all__ = ["Workspaces", "directory_of"]
+__all__ = ["LocalWorkspaces", "directory_of"]
 
 _serial = itertools.count()
 
 
 class _Owner(Protocol):
-    _home: Home
+    _home: StateDir
 
 
-class Workspaces(CopiedWorkspaces):
+class LocalWorkspaces(CopiedWorkspaces):
     """Copies the workspaces of one scheduler's apps.
 
     Args:
@@ -56,8 +56,8 @@ class Workspaces(CopiedWorkspaces):
 
     def _make_name(self, app_id: str) -> str:
         self._home.make()
-        # Like a supervisor's own drafts: what a process has left that was killed is removed as those are.
-        return draft_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}{COPIED}")
+        # As of a supervisor: what a process that was killed has left unfinished is removed like that.
+        return unfinished_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}{COPIED}")
 
     @asynccontextmanager
     async def copied(self, app_id: str) -> AsyncGenerator[str]:
@@ -67,9 +67,9 @@ class Workspaces(CopiedWorkspaces):
             yield name
         finally:
             if name:
-                await finished_in_thread(lambda: self._home.remove_draft(name))
+                await finished_in_thread(lambda: self._home.remove_unfinished(name))
 
 
-def directory_of(home: Home, app_id: str) -> Path:
+def directory_of(home: StateDir, app_id: str) -> Path:
     """Return where an app finds the copy of its workspace."""
     return home.app_path(app_id) / WORKSPACE

@@ -11,20 +11,21 @@ from functools import partial
 from asyncsched._tasks import made_in_thread
 from asyncsched.clock import Clock
 from asyncsched.errors import SchedulerError
-from asyncsched.logs.follow import Follower, Watch, follower_of, open_directory
-from asyncsched.schedulers._common.pacing import Pacer
-from asyncsched.schedulers.port import StatePort
+from asyncsched.logs.inotify import FileWatch, Follower, follower_of
+from asyncsched.logs.open_files import open_directory
+from asyncsched.schedulers._common.rate_limit import Pacer
 from asyncsched.schedulers.slurm import names
-from asyncsched.schedulers.slurm.lookup import Home
+from asyncsched.schedulers.slurm.lookup import AppLinks
+from asyncsched.schedulers.state_reports import StatePort
 
-__all__ = ["StateReader"]
+__all__ = ["SlurmStateReader"]
 
 SHORTEST, LONGEST = 0.1, 5.0
 """Seconds between two polls: after a change, and when nothing has changed for long."""
 OPENED_AT_ONCE = 100
 
 
-class StateReader:
+class SlurmStateReader:
     """Tells a port when to read the watched apps again, until it is cancelled.
 
     inotify reports what replicas write. What only the cluster knows is found by polling, and so is everything if
@@ -39,7 +40,7 @@ class StateReader:
     """
 
     def __init__(
-        self, port: StatePort, home: Home, pacer: Pacer, clock: Clock, follower: Follower | None = None
+        self, port: StatePort, home: AppLinks, pacer: Pacer, clock: Clock, follower: Follower | None = None
     ) -> None:
         self._port = port
         self._home = home
@@ -47,7 +48,7 @@ class StateReader:
         self._clock = clock
         self._follower = follower
         self._new: dict[str, None] = dict.fromkeys(port.app_ids)
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, FileWatch] = {}
         self._wake = asyncio.Event()
         self._pause = SHORTEST
         self._due = clock.monotonic() + self._pause
@@ -118,7 +119,7 @@ class StateReader:
                     self._watches[app_id] = watch
 
 
-def _open_all(home: Home, app_ids: Sequence[str]) -> list[int]:
+def _open_all(home: AppLinks, app_ids: Sequence[str]) -> list[int]:
     """Open the directories in which the replicas of these apps record events; -1 for a missing one."""
     opened: list[int] = []
     for app_id in app_ids:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError
-from asyncsched.schedulers._common.pacing import Pacer
 from asyncsched.schedulers._common.program import Finished, Programs
+from asyncsched.schedulers._common.rate_limit import Pacer
 from asyncsched.schedulers._common.shared_call import SharedCall
 from asyncsched.schedulers.slurm.errors import BACKEND, translate
 from asyncsched.schedulers.slurm.status_records import (

@@ -14,7 +14,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import BACKEND
-from asyncsched.schedulers.slurm.lookup import Home, Lookup, mark
+from asyncsched.schedulers.slurm.lookup import AppLinks, SlurmLookup, mark
 from asyncsched.schedulers.slurm.status import alive
 from asyncsched.specs.state import AppState
 
@@ -24,7 +24,7 @@ MARKED_AT_ONCE = 16
 PRUNED_AT_ONCE = 100
 
 
-async def cancel(home: Home, lookup: Lookup, cluster: Cluster, app_id: str) -> None:
+async def cancel(home: AppLinks, lookup: SlurmLookup, cluster: Cluster, app_id: str) -> None:
     """End an app: leave a mark that outlives the cluster's memory, then cancel the job."""
     app = await lookup.describe(app_id, "cancel")
     if app is not None and not app.state.is_terminal():
@@ -33,7 +33,7 @@ async def cancel(home: Home, lookup: Lookup, cluster: Cluster, app_id: str) -> N
 
 
 async def cancel_many(
-    home: Home, lookup: Lookup, cluster: Cluster, app_ids: Collection[str]
+    home: AppLinks, lookup: SlurmLookup, cluster: Cluster, app_ids: Collection[str]
 ) -> dict[str, SchedulerError | None]:
     """End apps as `cancel` does, with few commands; if one cannot be ended, the others are."""
     answers = await lookup.describe_many([*app_ids], "cancel")
@@ -63,7 +63,7 @@ async def cancel_many(
     return told | {app_id: ended[number] for app_id, number in numbers.items() if number is not None}
 
 
-async def give_up(home: Home, cluster: Cluster, late: Sequence[LateApp]) -> None:
+async def give_up(home: AppLinks, cluster: Cluster, late: Sequence[LateApp]) -> None:
     """End apps that have not run in time, except those that have started meanwhile."""
     numbers = alive((await cluster.jobs("pending_timeout")).values())
     for app in late:
@@ -72,7 +72,7 @@ async def give_up(home: Home, cluster: Cluster, late: Sequence[LateApp]) -> None
         await cluster.end(["--state=PENDING", *jobs], "pending_timeout")
 
 
-async def _marked(home: Home, app_id: str, name: str, operation: str) -> None:
+async def _marked(home: AppLinks, app_id: str, name: str, operation: str) -> None:
     """Leave a mark in an app's directory if possible: a replica may have removed the directory, or its permissions."""
     directory = await finished_in_thread(lambda: home.directory_of(app_id, operation))
     if directory is not None:
@@ -80,7 +80,7 @@ async def _marked(home: Home, app_id: str, name: str, operation: str) -> None:
             await mark(directory, name, operation=operation)
 
 
-async def delete(home: Home, lookup: Lookup, app_id: str) -> None:
+async def delete(home: AppLinks, lookup: SlurmLookup, app_id: str) -> None:
     """Remove the directory of an app that has ended, or what is left of it."""
     app = await lookup.describe(app_id, "delete")
     if app is not None and not app.state.is_terminal():
@@ -89,7 +89,7 @@ async def delete(home: Home, lookup: Lookup, app_id: str) -> None:
         await _remove(home, lookup, app_id, "delete")
 
 
-async def prune(home: Home, lookup: Lookup, ended_by: float, states: Collection[AppState]) -> list[str]:
+async def prune(home: AppLinks, lookup: SlurmLookup, ended_by: float, states: Collection[AppState]) -> list[str]:
     """Remove the apps that had ended by then, in seconds since the epoch, in one of these states."""
     removed: list[str] = []
     app_ids = await asyncio.to_thread(home.app_ids)
@@ -106,7 +106,7 @@ async def prune(home: Home, lookup: Lookup, ended_by: float, states: Collection[
     return removed
 
 
-async def _remove(home: Home, lookup: Lookup, app_id: str, operation: str) -> None:
+async def _remove(home: AppLinks, lookup: SlurmLookup, app_id: str, operation: str) -> None:
     directory = await finished_in_thread(lambda: home.directory_of(app_id, operation))
     await finished_in_thread(lambda: home.remove(app_id, directory))
     if await lookup.stored(app_id, operation) is not None:

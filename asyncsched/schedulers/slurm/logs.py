@@ -9,21 +9,21 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.logs.files import FileSource
 from asyncsched.logs.line import LogLine, LogOrigin
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.lookup import StoredApp
 from asyncsched.specs.state import ReplicaStatus
 from asyncsched.specs.stream import Stream
 
-__all__ = ["ReplicaLog", "log_sources"]
+__all__ = ["SlurmReplicaLog", "log_sources"]
 
 STREAMS = {Stream.STDOUT: "out", Stream.STDERR: "err"}
 
 _STAMP = re.compile(r"(\d{1,11})[.,](\d{6}) ", re.ASCII)
 
 
-class ReplicaLog(LogSource):
+class SlurmReplicaLog(LogSource):
     """Reads a replica's attempts in order: the streams of each at once, and the next attempt when they have ended.
 
     Args:
@@ -132,7 +132,9 @@ def _stamp(text: str) -> tuple[int | None, str]:
     return int(found[1]) * 1_000_000_000 + int(found[2]) * 1000, text[found.end() :]
 
 
-def log_sources(app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQuery, clock: Clock) -> list[ReplicaLog]:
+def log_sources(
+    app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQuery, clock: Clock
+) -> list[SlurmReplicaLog]:
     """Return the log sources of these replicas of an app.
 
     Args:
@@ -148,11 +150,11 @@ def log_sources(app: StoredApp, replicas: Sequence[ReplicaStatus], query: LogQue
             "submit it with the run option timestamps"
         )
     wanted = {(replica.role, replica.id): replica for replica in replicas}
-    sources: list[ReplicaLog] = []
+    sources: list[SlurmReplicaLog] = []
     for each in record.replicas:
         if (status := wanted.get((each.role, each.k))) is not None:
             origin = LogOrigin(app_id=record.app_id, role=each.role, replica=each.k)
-            source = ReplicaLog(app.directory, each.stem, origin, query, stamped=record.timestamps, clock=clock)
+            source = SlurmReplicaLog(app.directory, each.stem, origin, query, stamped=record.timestamps, clock=clock)
             source.observe(status)
             sources.append(source)
     return sources

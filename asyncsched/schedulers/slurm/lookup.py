@@ -16,7 +16,6 @@ from typing import NamedTuple
 from asyncsched import _platform
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import AsyncSchedError, SchedulerError
-from asyncsched.schedulers.port import Answers
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
@@ -24,17 +23,18 @@ from asyncsched.schedulers.slurm.errors import foreign, unwritable
 from asyncsched.schedulers.slurm.lookup_places import check_own
 from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, list_row, newest
 from asyncsched.schedulers.slurm.status_records import (
-    AppRecord,
     JobRow,
+    SlurmAppRecord,
     parse_events,
     parse_log,
     parse_number,
     parse_record,
 )
-from asyncsched.specs.plain import JsonValue
+from asyncsched.schedulers.state_reports import Answers
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
+from asyncsched.specs.to_plain import JsonValue
 
-__all__ = ["Home", "Lookup", "StoredApp", "mark", "read_file", "remove_tree", "write_file"]
+__all__ = ["AppLinks", "SlurmLookup", "StoredApp", "mark", "read_file", "remove_tree", "write_file"]
 
 _READ = os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC | _platform.BINARY
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _platform.NOFOLLOW | _platform.CLOEXEC | _platform.BINARY
@@ -59,12 +59,12 @@ class StoredApp(NamedTuple):
         found: What else is in the directory.
     """
 
-    record: AppRecord
+    record: SlurmAppRecord
     directory: str
     found: Evidence
 
 
-class Home:
+class AppLinks:
     """The place where a user's apps are found: a link for each to its directory. Use it in a thread.
 
     Args:
@@ -74,7 +74,7 @@ class Home:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.links = root / "apps"
-        self._records: OrderedDict[str, tuple[tuple[int, int, int], AppRecord]] = OrderedDict()
+        self._records: OrderedDict[str, tuple[tuple[int, int, int], SlurmAppRecord]] = OrderedDict()
 
     def jobs_in(self, job_dir: str | None) -> str:
         """Return the directory in which apps' directories are created, for a value of the option `job_dir`."""
@@ -97,7 +97,7 @@ class Home:
         directory = self.directory_of(app_id, operation)
         app = None if directory is None else self.read(app_id, directory)
         if app is None and self.is_linked(app_id):
-            return StoredApp(AppRecord(app_id), directory or "", Evidence(is_bare=True))
+            return StoredApp(SlurmAppRecord(app_id), directory or "", Evidence(is_bare=True))
         return app
 
     def is_linked(self, app_id: str) -> bool:
@@ -132,7 +132,7 @@ class Home:
         check_own(directory, found, operation)
         return directory
 
-    def _record(self, app_id: str, directory: str) -> AppRecord | None:
+    def _record(self, app_id: str, directory: str) -> SlurmAppRecord | None:
         path = f"{directory}/{names.APP}"
         try:
             at = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a thousand in a sweep
@@ -216,7 +216,7 @@ def write_file(path: Path, text: str) -> None:
         file.write(text.encode(errors="surrogateescape"))
 
 
-class Lookup:
+class SlurmLookup:
     """Describes apps: with one command for all, and a second one for jobs that the cluster has forgotten.
 
     Args:
@@ -224,7 +224,7 @@ class Lookup:
         cluster: The cluster.
     """
 
-    def __init__(self, home: Home, cluster: Cluster) -> None:
+    def __init__(self, home: AppLinks, cluster: Cluster) -> None:
         self._home = home
         self._cluster = cluster
 
@@ -340,7 +340,7 @@ def _describe_all(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -
     return described
 
 
-def _with_runs(record: AppRecord, directory: str, found: Evidence) -> Evidence:
+def _with_runs(record: SlurmAppRecord, directory: str, found: Evidence) -> Evidence:
     stems = [replica.stem for replica in record.replicas]
     runs = [parse_events(read_file(f"{directory}/{names.events_name(stem)}", LARGEST_EVENTS) or b"") for stem in stems]
     failed = [place for place, each in enumerate(runs) if each and each[-1].code]

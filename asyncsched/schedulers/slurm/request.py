@@ -19,7 +19,7 @@ from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.options import SlurmOpts
 from asyncsched.schedulers.slurm.request_options import check_options, of_a_component, of_the_job
 from asyncsched.schedulers.slurm.request_scripts import RANK0, RUN_SCRIPT, batch_script, task_script
-from asyncsched.schedulers.slurm.status_records import AppRecord, ReplicaRecord
+from asyncsched.schedulers.slurm.status_records import SlurmAppRecord, SlurmReplicaRecord
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.keeping import Keeper, ToldApp
@@ -29,7 +29,7 @@ from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import reveal, revealed_env
 
-__all__ = ["SlurmJob", "SlurmTask", "Wire", "make_request", "to_wire"]
+__all__ = ["SlurmJob", "SlurmSubmitFiles", "SlurmTask", "make_request", "to_wire"]
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 
@@ -218,7 +218,7 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
 # The files and the command
 
 
-class Wire(NamedTuple):
+class SlurmSubmitFiles(NamedTuple):
     """The files and the command of a submit; they contain the secrets.
 
     Attributes:
@@ -231,10 +231,10 @@ class Wire(NamedTuple):
     files: Mapping[str, str]
     argv: Sequence[str]
     directory: str
-    record: AppRecord
+    record: SlurmAppRecord
 
 
-def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, created_ns: int) -> Wire:
+def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, created_ns: int) -> SlurmSubmitFiles:
     """Return the files of an app and the command that submits it.
 
     Args:
@@ -265,19 +265,19 @@ def to_wire(job: SlurmJob, app: AppDef | None, *, session: str, digest: str, cre
     )
     roles = {role.name: place for place, role in enumerate(app.roles)}
     told = sorted(zip(tasks, stems, strict=True), key=lambda each: roles.get(each[0].role, len(roles)))
-    record = AppRecord(
+    record = SlurmAppRecord(
         job.app_id,
         session,
         app.name,
         digest,
         created_ns,
         app_note(app),
-        [ReplicaRecord(task.role, task.replica, stem) for task, stem in told],
+        [SlurmReplicaRecord(task.role, task.replica, stem) for task, stem in told],
         components=len(job.components),
         requeue=job.requeue,
         timestamps=job.timestamps,
     )
-    return Wire(files, _sbatch(job), job.directory, record)
+    return SlurmSubmitFiles(files, _sbatch(job), job.directory, record)
 
 
 def _ours(directory: str, stem: str) -> dict[str, str]:

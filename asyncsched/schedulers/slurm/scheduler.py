@@ -11,29 +11,29 @@ from typing import Unpack
 
 from asyncsched._typing import override
 from asyncsched.errors import SchedulerError, UsageError
-from asyncsched.logs.select import LogQuery
+from asyncsched.logs.query import LogQuery
 from asyncsched.logs.source import LogSource
 from asyncsched.schedulers._common.pending import LateApp, PendingLimits
 from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.schedulers.api import Scheduler
-from asyncsched.schedulers.bounds import Tunables
 from asyncsched.schedulers.ignored import kept_by_submitter
-from asyncsched.schedulers.port import Answers, StatePort
-from asyncsched.schedulers.prepare import check_request
+from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import ending, names
-from asyncsched.schedulers.slurm.changes import StateReader
+from asyncsched.schedulers.slurm.changes import SlurmStateReader
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import BACKEND
 from asyncsched.schedulers.slurm.logs import log_sources
-from asyncsched.schedulers.slurm.lookup import Home, Lookup
+from asyncsched.schedulers.slurm.lookup import AppLinks, SlurmLookup
 from asyncsched.schedulers.slurm.options import SlurmOpts
 from asyncsched.schedulers.slurm.request import SlurmJob, make_request, to_wire
-from asyncsched.schedulers.slurm.submit import Launch, Workspaces, check, check_prolog
+from asyncsched.schedulers.slurm.submit import SlurmSubmission, SlurmWorkspaces, check, check_prolog
+from asyncsched.schedulers.state_reports import Answers, StatePort
+from asyncsched.schedulers.validation import check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
-from asyncsched.specs.plain import JsonValue
 from asyncsched.specs.state import AppState, ReplicaStatus
+from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["SlurmScheduler", "create_scheduler"]
 
@@ -66,7 +66,7 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA})
     pushes_states = True
-    workspace_builder = Workspaces
+    workspace_builder = SlurmWorkspaces
     has_images = False
 
     def __init__(
@@ -74,9 +74,9 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     ) -> None:
         super().__init__(BACKEND, session_name, **tunables)
         named = state_dir or os.environ.get(HOME) or "~/.asyncsched/slurm"
-        self._home = Home(Path(named).expanduser().absolute())
+        self._home = AppLinks(Path(named).expanduser().absolute())
         self._cluster = Cluster(clock=self.clock, timeout=self.request_timeout)
-        self._lookup = Lookup(self._home, self._cluster)
+        self._lookup = SlurmLookup(self._home, self._cluster)
         self._pending = PendingLimits(self.backend, self.watch, self._give_up, clock=self.clock)
 
     @property
@@ -124,7 +124,7 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
         wire = await asyncio.to_thread(
             lambda: to_wire(job, info.app, session=info.session, digest=info.digest, created_ns=created)
         )
-        launch = Launch(self._home, self._cluster, wire, info.plan, clock=self.clock, patience=self.retry_for)
+        launch = SlurmSubmission(self._home, self._cluster, wire, info.plan, clock=self.clock, patience=self.retry_for)
         try:
             async with self._or_removed(info.app_id, launch.remove):
                 await launch.run()
@@ -145,7 +145,7 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
 
     @override
     async def _push_states(self, port: StatePort) -> None:
-        await StateReader(port, self._home, self._cluster.looks, self.clock).run()
+        await SlurmStateReader(port, self._home, self._cluster.looks, self.clock).run()
 
     @override
     def _list(self) -> AsyncGenerator[ListAppResponse]:

@@ -17,10 +17,10 @@ from asyncsched.schedulers.slurm.names import NOT_OURS
 from asyncsched.schedulers.slurm.status_records import (
     OVER_MEMORY,
     PROLOG_FAILED,
-    AppRecord,
-    Attempt,
     JobRow,
-    ReplicaRecord,
+    ReplicaRun,
+    SlurmAppRecord,
+    SlurmReplicaRecord,
 )
 from asyncsched.specs.app import NONE
 from asyncsched.specs.handle import make_app_handle
@@ -108,7 +108,7 @@ class Evidence:
     """
 
     job_id: str = ""
-    runs: Sequence[Sequence[Attempt]] = ()
+    runs: Sequence[Sequence[ReplicaRun]] = ()
     is_cancelled: bool = False
     is_late: bool = False
     is_cut_off: bool = False
@@ -120,7 +120,7 @@ class Evidence:
     before: str = ""
 
 
-def describe_app(record: AppRecord, found: Evidence, job: JobRow | None) -> DescribeAppResponse:
+def describe_app(record: SlurmAppRecord, found: Evidence, job: JobRow | None) -> DescribeAppResponse:
     """Describe an app.
 
     Args:
@@ -206,7 +206,7 @@ def _is_over(found: Evidence) -> bool:
     )
 
 
-def _verdict(record: AppRecord, found: Evidence, job: JobRow | None) -> _Verdict:
+def _verdict(record: SlurmAppRecord, found: Evidence, job: JobRow | None) -> _Verdict:
     is_taken = bool(found.job_id) if job is None else job.state == "CANCELLED"
     has_ended = is_taken or (job is not None and job.state in ("COMPLETED", "FAILED"))
     if has_ended and not found.is_cancelled:
@@ -235,7 +235,7 @@ def _without_row(found: Evidence) -> _Verdict:
     return _Verdict(AppState.FAILED, FailureCause.UNKNOWN, _LOST, is_told=False)
 
 
-def _of_the_cluster(record: AppRecord, found: Evidence, job: JobRow) -> _Verdict:
+def _of_the_cluster(record: SlurmAppRecord, found: Evidence, job: JobRow) -> _Verdict:
     if job.state not in JOB_STATES:
         _once.warn(job.state, "slurm reports an unknown state: %s", shown(job.state))
     state, cause = JOB_STATES.get(job.state, (AppState.UNKNOWN, None))
@@ -251,7 +251,7 @@ def _of_the_cluster(record: AppRecord, found: Evidence, job: JobRow) -> _Verdict
     return _Verdict(state, cause, _words(job, found) if state in (AppState.FAILED, AppState.UNKNOWN) else "")
 
 
-def _waiting(record: AppRecord, job: JobRow) -> _Verdict:
+def _waiting(record: SlurmAppRecord, job: JobRow) -> _Verdict:
     """Return what a job waits for: Slurm's reason, or that its several components each need nodes."""
     cause = FailureCause.UNSCHEDULABLE if job.reason in _NEVER else None
     cause = FailureCause.QUOTA if job.reason.startswith(_QUOTAS) else cause
@@ -271,7 +271,7 @@ def _combined(replicas: Sequence[ReplicaStatus], found: Evidence) -> AppState:
 
 
 def _replica(
-    record: ReplicaRecord, runs: Sequence[Attempt], verdict: _Verdict, is_next_round: bool, error: str
+    record: SlurmReplicaRecord, runs: Sequence[ReplicaRun], verdict: _Verdict, is_next_round: bool, error: str
 ) -> ReplicaStatus:
     last = runs[-1] if runs else None
     state, cause, reason = _state(last, verdict, is_next_round)
@@ -293,7 +293,9 @@ def _replica(
     )
 
 
-def _state(last: Attempt | None, verdict: _Verdict, is_next_round: bool) -> tuple[AppState, FailureCause | None, str]:
+def _state(
+    last: ReplicaRun | None, verdict: _Verdict, is_next_round: bool
+) -> tuple[AppState, FailureCause | None, str]:
     """Return a replica's state, its cause, and the reason in words."""
     code = last.code if last is not None else None
     goes_on = verdict.is_told and not verdict.state.is_terminal()

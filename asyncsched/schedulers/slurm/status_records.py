@@ -19,10 +19,10 @@ __all__ = [
     "PROLOG_FAILED",
     "SACCT_FIELDS",
     "SQUEUE_FIELDS",
-    "AppRecord",
-    "Attempt",
     "JobRow",
-    "ReplicaRecord",
+    "ReplicaRun",
+    "SlurmAppRecord",
+    "SlurmReplicaRecord",
     "make_separator",
     "parse_events",
     "parse_log",
@@ -46,7 +46,7 @@ _ROUND = re.compile(r"\d+\.\d+[+-]?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaRecord:
+class SlurmReplicaRecord:
     """A replica, as it was submitted.
 
     Attributes:
@@ -61,7 +61,7 @@ class ReplicaRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class AppRecord:
+class SlurmAppRecord:
     """An app, as it was submitted.
 
     Attributes:
@@ -83,13 +83,13 @@ class AppRecord:
     digest: str = ""
     created_ns: int = 0
     note: Mapping[str, object] = field(default_factory=dict[str, object])
-    replicas: Sequence[ReplicaRecord] = ()
+    replicas: Sequence[SlurmReplicaRecord] = ()
     components: int = 1
     requeue: bool = False
     timestamps: bool = False
 
 
-class Attempt(NamedTuple):
+class ReplicaRun(NamedTuple):
     """One run of a replica.
 
     Attributes:
@@ -136,14 +136,14 @@ class JobRow(NamedTuple):
     is_past: bool = False
 
 
-def parse_record(app_id: str, data: bytes) -> AppRecord | None:
+def parse_record(app_id: str, data: bytes) -> SlurmAppRecord | None:
     """Return the record in a file; None if it is not one of this app."""
     try:
         found: Any = json.loads(data)
         if found["app_id"] != app_id:
             return None
         session, name, digest = (well_formed(str(found.get(key, ""))) for key in ("session", "name", "digest"))
-        return AppRecord(
+        return SlurmAppRecord(
             app_id,
             session,
             name,
@@ -159,11 +159,11 @@ def parse_record(app_id: str, data: bytes) -> AppRecord | None:
         return None
 
 
-def _replica(value: Mapping[str, Any]) -> ReplicaRecord:
+def _replica(value: Mapping[str, Any]) -> SlurmReplicaRecord:
     stem = str(value["stem"])
     if "/" in stem or "\0" in stem or not stem:
         raise ValueError("a stem is part of a file's name")
-    return ReplicaRecord(well_formed(str(value["role"])), int(value["k"]), stem)
+    return SlurmReplicaRecord(well_formed(str(value["role"])), int(value["k"]), stem)
 
 
 def parse_number(data: bytes) -> JobRow:
@@ -172,9 +172,9 @@ def parse_number(data: bytes) -> JobRow:
     return JobRow("" if _number(number) is None else number, "", restarts=_number(restarts) or 0)
 
 
-def parse_events(data: bytes) -> list[Attempt]:
+def parse_events(data: bytes) -> list[ReplicaRun]:
     """Return the runs recorded in a replica's file; an unfinished last line is ignored."""
-    runs: dict[int, Attempt] = {}
+    runs: dict[int, ReplicaRun] = {}
     for line in data.decode(errors="replace").split("\n")[:-1]:
         word, *fields = line.split(" ")
         at, number = (_ns(fields[-1]), _number(fields[0])) if fields else (None, None)
@@ -183,7 +183,7 @@ def parse_events(data: bytes) -> list[Attempt]:
         run = runs.get(number)
         match word, *fields[1:-1]:
             case ["start", node] if run is None:
-                runs[number] = Attempt(node, at)
+                runs[number] = ReplicaRun(node, at)
             case ["nowhere"] if run is not None:
                 runs[number] = run._replace(is_nowhere=True)
             case ["exit", code] if run is not None and run.code is None and _number(code) is not None:

@@ -18,18 +18,18 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, RunOptionError, SchedulerError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.copies import CopiedWorkspaces
-from asyncsched.schedulers.prepare import other_app
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import BACKEND, being_submitted, translate, unwritable
-from asyncsched.schedulers.slurm.lookup import Home, mark, remove_tree, write_file
+from asyncsched.schedulers.slurm.lookup import AppLinks, mark, remove_tree, write_file
 from asyncsched.schedulers.slurm.lookup_places import check_own, provide_place
-from asyncsched.schedulers.slurm.request import Wire
+from asyncsched.schedulers.slurm.request import SlurmSubmitFiles
 from asyncsched.schedulers.slurm.status import alive
+from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.dryrun import WorkspacePlan
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 
-__all__ = ["Launch", "Workspaces", "check", "check_prolog"]
+__all__ = ["SlurmSubmission", "SlurmWorkspaces", "check", "check_prolog"]
 
 LOOK_EVERY = 0.05
 SENDING = 0.8
@@ -39,11 +39,11 @@ _NUMBER = re.compile(r"(\d+)(?:;\S*)?\s*\Z", re.ASCII)
 
 
 class _Owner(Protocol):
-    _home: Home
+    _home: AppLinks
 
 
-class Workspaces(CopiedWorkspaces):
-    """Reads the workspaces of one scheduler's apps; `Launch` copies them to a file system that the nodes share.
+class SlurmWorkspaces(CopiedWorkspaces):
+    """Reads the workspaces of one scheduler's apps; `SlurmSubmission` copies them to where the nodes see them.
 
     Args:
         scheduler: The scheduler.
@@ -58,7 +58,7 @@ class Workspaces(CopiedWorkspaces):
         return [str(self._home.root), self._home.jobs_in(cast("str | None", cfg.get("job_dir")))]
 
 
-class Launch:
+class SlurmSubmission:
     """One attempt to submit an app.
 
     Args:
@@ -71,7 +71,14 @@ class Launch:
     """
 
     def __init__(
-        self, home: Home, cluster: Cluster, wire: Wire, plan: WorkspacePlan | None, *, clock: Clock, patience: float
+        self,
+        home: AppLinks,
+        cluster: Cluster,
+        wire: SlurmSubmitFiles,
+        plan: WorkspacePlan | None,
+        *,
+        clock: Clock,
+        patience: float,
     ) -> None:
         self._home, self._cluster, self._clock, self._patience = home, cluster, clock, patience
         self._wire, self._plan = wire, plan
@@ -254,7 +261,7 @@ class Launch:
         remove_tree(gone)
 
 
-async def check(cluster: Cluster, wire: Wire) -> None:
+async def check(cluster: Cluster, wire: SlurmSubmitFiles) -> None:
     """Ask the cluster whether it would accept a job.
 
     Raises:

@@ -13,7 +13,7 @@ from asyncsched.logs.stream import LogStream
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.options import CfgVal
+from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.secret_ref import SecretRef
 from asyncsched.specs.state import AppState
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict
 
-from asyncsched.schedulers.local.supervisor import layout
-from asyncsched.schedulers.local.supervisor.machine import start_time, stat_fields
+from asyncsched.schedulers.local.supervisor import formats
+from asyncsched.schedulers.local.supervisor.host import start_time, stat_fields
 from tests._support import WITHIN, eventually_blocking, held_up
 
 Message = dict[str, Any]
-BOOT = Path(layout.__file__).with_name("boot.py")
+BOOT = Path(formats.__file__).with_name("boot.py")
 
 
 class Chunk(TypedDict):
@@ -109,7 +109,7 @@ class Supervisor(Talk):
         self.home.mkdir(mode=0o700, exist_ok=True)
         ours = _start(home, prefix=[*prefix, *boot], pidfd=pidfd, detached=detached)
         super().__init__(ours)
-        hello = self.ask("hello", protocol=layout.PROTOCOL)
+        hello = self.ask("hello", protocol=formats.PROTOCOL)
         if "error" in hello:
             self.close()
             raise RefusedError(hello["message"])
@@ -145,16 +145,16 @@ class Supervisor(Talk):
 
     def visitor(self) -> Talk:
         """Come in by the socket in the state directory, as any process of the same user may."""
-        return Talk.to(self.home / layout.SUPERVISORS / self.identity["socket"])
+        return Talk.to(self.home / formats.SUPERVISORS / self.identity["socket"])
 
     def saved(self, app_id: str = "app") -> Message:
         """Return the record on the disk."""
-        record: Message = json.loads((self.home / layout.APPS / app_id / layout.STATE).read_bytes())
+        record: Message = json.loads((self.home / formats.APPS / app_id / formats.STATE).read_bytes())
         return record
 
     def log(self, k: int = 0, *, app_id: str = "app", role: str = "role") -> Log:
         """Return the log of a replica."""
-        return Log(self.home / layout.APPS / app_id / role / str(k))
+        return Log(self.home / formats.APPS / app_id / role / str(k))
 
     def descriptors(self) -> list[str]:
         """Return what the worker has open, without its numbers, in order."""
@@ -222,23 +222,23 @@ class Log:
 
     def read(self, kind: int, segment: int = 0) -> bytes:
         """Return the bytes of a stream in a segment."""
-        return (self.directory / layout.log_name(kind, segment)).read_bytes()
+        return (self.directory / formats.log_name(kind, segment)).read_bytes()
 
     @property
     def stdout(self) -> bytes:
-        return self.read(layout.STDOUT)
+        return self.read(formats.STDOUT)
 
     @property
     def stderr(self) -> bytes:
-        return self.read(layout.STDERR)
+        return self.read(formats.STDERR)
 
     def index(self, segment: int = 0) -> list[Chunk]:
         """Return the whole records of a segment's index."""
-        data = (self.directory / layout.index_name(segment)).read_bytes()
-        whole = len(data) - len(data) % layout.RECORD.size
+        data = (self.directory / formats.index_name(segment)).read_bytes()
+        whole = len(data) - len(data) % formats.RECORD.size
         return [
             Chunk(time_ns=time_ns, offset=offset, length=length, kind=kind, flags=flags)
-            for time_ns, offset, length, kind, flags, _ in layout.RECORD.iter_unpack(data[:whole])
+            for time_ns, offset, length, kind, flags, _ in formats.RECORD.iter_unpack(data[:whole])
         ]
 
     def wait_for(self, text: bytes) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor import layout
+from asyncsched.schedulers.local.supervisor import formats
 from asyncsched.schedulers.local.supervisor.control import LONGEST_BACKLOG
-from asyncsched.schedulers.local.supervisor.layout import LONGEST_MESSAGE
-from asyncsched.schedulers.local.supervisor.machine import start_time
+from asyncsched.schedulers.local.supervisor.formats import LONGEST_MESSAGE
+from asyncsched.schedulers.local.supervisor.host import start_time
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import RefusedError, Supervisor, Talk, app, shell
 
@@ -33,9 +33,9 @@ def visitor(supervisor: Supervisor) -> Iterator[Talk]:
 
 
 def test_who_greets_learns_who_it_is(supervisor: Supervisor, visitor: Talk) -> None:
-    answer = visitor.ask("hello", protocol=layout.PROTOCOL)
+    answer = visitor.ask("hello", protocol=formats.PROTOCOL)
 
-    assert (layout.PROTOCOL, supervisor.identity) == (answer["protocol"], answer["supervisor"])
+    assert (formats.PROTOCOL, supervisor.identity) == (answer["protocol"], answer["supervisor"])
     assert start_time(supervisor.pid) == answer["supervisor"]["start"]
     assert os.uname().nodename == answer["place"]["host"]
 
@@ -43,7 +43,7 @@ def test_who_greets_learns_who_it_is(supervisor: Supervisor, visitor: Talk) -> N
 def test_another_protocol_is_named(visitor: Talk) -> None:
     answer = visitor.ask("hello", protocol=99)
 
-    assert ("protocol", f"the supervisor speaks protocol {layout.PROTOCOL}, not 99") == (
+    assert ("protocol", f"the supervisor speaks protocol {formats.PROTOCOL}, not 99") == (
         answer["error"],
         answer["message"],
     )
@@ -156,7 +156,7 @@ def test_many_visitors_come_and_go(supervisor: Supervisor) -> None:
     before = supervisor.descriptors()
     visitors = [supervisor.visitor() for _ in range(100)]
     for each in visitors:
-        each.ask("hello", protocol=layout.PROTOCOL)
+        each.ask("hello", protocol=formats.PROTOCOL)
         each.close()
 
     eventually_blocking(lambda: supervisor.descriptors() == before)
@@ -168,7 +168,7 @@ def test_another_user_is_not_let_in(leaves_nothing: None) -> None:
     place = Path(tempfile.mkdtemp())
     try:
         with Supervisor(place / "home") as supervisor:
-            path = supervisor.home / layout.SUPERVISORS / supervisor.identity["socket"]
+            path = supervisor.home / formats.SUPERVISORS / supervisor.identity["socket"]
             assert (0o700, 0o600) == (path.parent.stat().st_mode & 0o777, path.stat().st_mode & 0o777)
             for each in (place, supervisor.home, path.parent):
                 each.chmod(0o755)
@@ -190,7 +190,7 @@ except (ConnectionResetError, BrokenPipeError): pass
 def test_the_door_opens_again_when_there_are_descriptors(home: Path, leaves_nothing: None) -> None:
     with Supervisor(home, prefix=["/bin/sh", "-c", 'ulimit -n 40; exec "$@"', "sh"]) as supervisor:
         visitors: list[socket.socket] = []
-        path = str(home / layout.SUPERVISORS / supervisor.identity["socket"])
+        path = str(home / formats.SUPERVISORS / supervisor.identity["socket"])
         for _ in range(60):
             visitor = socket.socket(socket.AF_UNIX)
             visitor.connect(path)
@@ -199,11 +199,11 @@ def test_the_door_opens_again_when_there_are_descriptors(home: Path, leaves_noth
             visitor.close()
         late = supervisor.visitor()
 
-        assert layout.PROTOCOL == late.ask("hello", protocol=layout.PROTOCOL)["protocol"]
+        assert formats.PROTOCOL == late.ask("hello", protocol=formats.PROTOCOL)["protocol"]
         late.close()
 
 
-@pytest.mark.parametrize("name", [layout.APPS, layout.SUPERVISORS])
+@pytest.mark.parametrize("name", [formats.APPS, formats.SUPERVISORS])
 def test_a_place_that_is_not_ours_is_told(home: Path, tmp_path: Path, name: str, leaves_nothing: None) -> None:
     home.mkdir(0o700)
     (home / name).symlink_to(tmp_path)

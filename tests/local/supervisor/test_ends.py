@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor.layout import END
+from asyncsched.schedulers.local.supervisor.formats import END
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import Supervisor, python, shell
 

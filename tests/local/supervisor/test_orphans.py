@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor import layout
-from asyncsched.schedulers.local.supervisor.machine import is_alive
-from asyncsched.schedulers.local.supervisor.marks import end_marked
+from asyncsched.schedulers.local.supervisor import formats
+from asyncsched.schedulers.local.supervisor.host import is_alive
+from asyncsched.schedulers.local.supervisor.identity_tags import end_marked
 from tests._support import WITHIN, eventually_blocking, held_up
 from tests.local.supervisor._client import Supervisor, Talk, marked, python, replica, shell, tree
 
@@ -39,7 +39,7 @@ class Owner:
         self.identity: dict[str, Any] = json.loads(process.stdout.readline())
 
     def saved(self) -> dict[str, Any]:
-        record: dict[str, Any] = json.loads((self.home / layout.APPS / "app" / layout.STATE).read_bytes())
+        record: dict[str, Any] = json.loads((self.home / formats.APPS / "app" / formats.STATE).read_bytes())
         return record
 
     def supervisor_lives(self) -> bool:
@@ -128,7 +128,7 @@ def test_nothing_is_left_when_half_of_the_supervisor_is_killed(home: Path, victi
         else:
             assert "supervisor" == record["ended_by"]
             assert record["finished_ns"] is not None
-        assert [] == list((home / layout.SUPERVISORS).iterdir())
+        assert [] == list((home / formats.SUPERVISORS).iterdir())
 
 
 def test_one_kill_of_a_group_does_not_take_both(home: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_detached_app_outlives_its_submitter(home: Path) -> None:
 
 
 def _visit(it: Owner) -> Talk:
-    return Talk.to(it.home / layout.SUPERVISORS / it.identity["socket"])
+    return Talk.to(it.home / formats.SUPERVISORS / it.identity["socket"])
 
 
 def test_a_detached_supervisor_leaves_with_its_app(home: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_detached_supervisor_leaves_with_its_app(home: Path) -> None:
         supervisor.close()
 
         eventually_blocking(lambda: not supervisor.is_alive())
-        assert [] == list((home / layout.SUPERVISORS).iterdir())
+        assert [] == list((home / formats.SUPERVISORS).iterdir())
 
 
 def test_a_detached_supervisor_that_got_no_app_leaves_with_its_owner(home: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from asyncsched.schedulers.local.supervisor import layout
-from asyncsched.schedulers.local.supervisor.census import descendants
+from asyncsched.schedulers.local.supervisor import formats
+from asyncsched.schedulers.local.supervisor.process_tree import descendants
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import Message, RefusedError, Supervisor, app, python, replica, shell
 
@@ -57,7 +57,7 @@ def test_what_cannot_start_is_refused_and_nothing_has_run(supervisor: Supervisor
     assert "secret" not in str(refused.value)
     eventually_blocking(lambda: below(supervisor) == [])
     assert not ran.exists()
-    assert [] == list((supervisor.home / layout.APPS).iterdir())
+    assert [] == list((supervisor.home / formats.APPS).iterdir())
     eventually_blocking(lambda: supervisor.descriptors() == before)
 
 
@@ -111,7 +111,7 @@ def test_an_app_stays_in_its_place(supervisor: Supervisor, name: str) -> None:
     with pytest.raises(RefusedError):
         supervisor.submit(shell("exit 0"), dir=name)
 
-    assert [] == list((supervisor.home / layout.APPS).iterdir())
+    assert [] == list((supervisor.home / formats.APPS).iterdir())
 
 
 @pytest.mark.parametrize("name", ["../../elsewhere", "role/../../..", ""])
@@ -278,7 +278,7 @@ def test_an_app_whose_record_cannot_be_written_is_refused(home: Path, slow: str,
         assert "its record cannot be written: Too many open files" == answer["message"]
         eventually_blocking(lambda: below(supervisor) == [])
     assert not (tmp_path / "ran").exists()
-    assert [] == list((home / layout.APPS).iterdir())
+    assert [] == list((home / formats.APPS).iterdir())
 
 
 def test_a_child_that_is_set_up_ends_with_a_killed_worker(supervisor: Supervisor, slow: str, tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_an_app_that_starts_ends_with_its_owner(supervisor: Supervisor, slow: st
 
         eventually_blocking(lambda: not supervisor.is_alive())
     assert not (tmp_path / "ran").exists()
-    assert [] == list((supervisor.home / layout.APPS).iterdir())
+    assert [] == list((supervisor.home / formats.APPS).iterdir())
 
 
 def test_asked_to_end_just_before_it_executes_it_ends(supervisor: Supervisor, tmp_path: Path) -> None:

@@ -12,16 +12,16 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .census import ask_to_end, kill, kill_group
 from .files import DISK_FULL, NOT_EMPTY, open_directory, remove_file, remove_opened, write_atomic
+from .formats import FORMAT, STATE, WORKSPACE, unfinished_name
 from .launch import LaunchError
-from .layout import FORMAT, STATE, WORKSPACE, draft_name
+from .process_tree import ask_to_end, kill, kill_group
 from .replica import KILL_EVERY, Replica
 
 if TYPE_CHECKING:
     from .events import Loop
-    from .family import Family
-    from .launch import Launch
+    from .launch import ReplicaLaunch
+    from .ownership import Ownership
 
 TAKEN = NOT_EMPTY | {errno.ENOTDIR}
 """Errors of taking a name that somebody has."""
@@ -36,11 +36,11 @@ FORMAT_NAME = ".".join(map(str, FORMAT))
 _serial = itertools.count(1)
 
 
-class Owner(Protocol):
+class AppOwner(Protocol):
     """What an app and its replicas ask of the worker."""
 
     loop: Loop
-    family: Family
+    ownership: Ownership
     place: dict[str, str]
     identity: dict[str, Any]
     largest_file: int
@@ -60,12 +60,12 @@ class App:
         at: Its directory, once that has been made.
     """
 
-    def __init__(self, owner: Owner, spec: dict[str, Any]) -> None:
+    def __init__(self, owner: AppOwner, spec: dict[str, Any]) -> None:
         self._owner = owner
         self.serial = next(_serial)
         self.spec = spec
         self.at = -1
-        self.launch: Launch | None = None
+        self.launch: ReplicaLaunch | None = None
         self.app_id: str = spec["app_id"]
         self.env: dict[str, str] = spec["env"]
         self.grace_period: float = spec["grace_period"]
@@ -135,22 +135,22 @@ class App:
         from what a removal has left of an earlier app; of that, an empty directory gives way here.
         """
         name: str = self.spec["dir"]
-        draft = draft_name(self._owner.identity["pid"], self._owner.identity["start"], self.serial, name)
-        os.mkdir(draft, 0o700, dir_fd=apps_at)
+        unfinished = unfinished_name(self._owner.identity["pid"], self._owner.identity["start"], self.serial, name)
+        os.mkdir(unfinished, 0o700, dir_fd=apps_at)
         at = -1
         try:
-            at = open_directory(draft, at=apps_at)
+            at = open_directory(unfinished, at=apps_at)
             write_atomic(STATE, self.encoded(), at=at)
-            os.rename(draft, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
-            draft = name
+            os.rename(unfinished, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
+            unfinished = name
             if workspace:  # copied by who submits the app: from here on it is a part of the app, and goes with it
                 os.rename(workspace, WORKSPACE, src_dir_fd=apps_at, dst_dir_fd=at)
         except OSError:
             if at >= 0:
-                remove_opened(at, draft, at=apps_at)
+                remove_opened(at, unfinished, at=apps_at)
                 os.close(at)
             else:
-                os.rmdir(draft, dir_fd=apps_at)
+                os.rmdir(unfinished, dir_fd=apps_at)
             raise
         self.at = at
 
@@ -228,7 +228,7 @@ class App:
             each.stopped = not each.timed_out
         self.ended_by = why
         self._deadline = time.monotonic() + self.grace_period
-        found = self._owner.family.of(self)
+        found = self._owner.ownership.of(self)
         self._asked.update(pid for pids in found.values() for pid in pids)
         ask_to_end([each.pid for each in live], self._asked)
         self._owner.loop.call_later(self.grace_period, lambda: self._kill(KILL_EVERY[0]))
@@ -247,7 +247,7 @@ class App:
         self._deadline = 0.0
         if self.is_over:
             return
-        found = self._owner.family.of(self)
+        found = self._owner.ownership.of(self)
         for replica in self.replicas:
             if not replica.has_exited:
                 kill_group(replica.pid)

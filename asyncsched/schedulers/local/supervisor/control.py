@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from .layout import LONGEST_MESSAGE, PROTOCOL
+from .formats import LONGEST_MESSAGE, PROTOCOL
 from .lines import Lines, encode
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ REFUSE_WITHIN = 10.0
 PEERCRED = struct.Struct("3i")
 
 
-class Connection:
+class ControlConnection:
     """Messages from and to one process.
 
     Args:
@@ -38,8 +38,8 @@ class Connection:
         self,
         loop: Loop,
         sock: socket.socket,
-        on_message: Callable[[Connection, Message], None],
-        on_close: Callable[[Connection], None],
+        on_message: Callable[[ControlConnection, Message], None],
+        on_close: Callable[[ControlConnection], None],
     ) -> None:
         self._loop = loop
         self._sock = sock
@@ -126,7 +126,7 @@ class Connection:
             self._on_close(self)
 
 
-class Door:
+class Listener:
     """The socket in the state directory, where other processes of the same user come in.
 
     Args:

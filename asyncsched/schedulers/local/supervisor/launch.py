@@ -7,18 +7,18 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .census import kill_group
-from .child import Plan, Setup, become, describe, errno_of, search_path
+from .between_fork_and_exec import Plan, Setup, become, describe, errno_of, search_path
+from .exec_checks import check_arguments, variable_sizes
 from .files import OpenedParents
-from .layout import MARK, NOT_EXECUTED
-from .machine import start_time
-from .program import check_arguments, variable_sizes
+from .formats import MARK, NOT_EXECUTED
+from .host import start_time
+from .process_tree import kill_group
 
 if TYPE_CHECKING:
     from .app import App
     from .events import Loop
-    from .family import Family
     from .limits import Limits
+    from .ownership import Ownership
     from .replica import Replica
 
 FORKS_PER_ROUND = 16
@@ -44,13 +44,13 @@ class LaunchError(Exception):
         return {"error": self._code, "message": str(self), "errno": self._errno, "ours": self._ours}
 
 
-class Launch:
+class ReplicaLaunch:
     """Fork every replica up to its gate; open the gate when all have reported that they are good.
 
     Args:
         loop: The worker's loop.
         app: What is to start; its directory has been made.
-        family: Where the processes are entered as they are forked.
+        ownership: Where the processes are entered as they are forked.
         null: What they read from.
         limits: The limits that they get back.
         done: Called once, with nothing after the gate has opened, or with the reason why no replica has run.
@@ -61,14 +61,14 @@ class Launch:
         loop: Loop,
         app: App,
         *,
-        family: Family,
+        ownership: Ownership,
         null: int,
         limits: Limits,
         done: Callable[[LaunchError | None], None],
     ) -> None:
         self._loop = loop
         self._app = app
-        self._family = family
+        self._ownership = ownership
         self._done = done
         self._setup = Setup(null, limits)
         self._buffer = b""
@@ -123,7 +123,7 @@ class Launch:
                     os.close(fd)
 
     def _plan(self, replica: Replica) -> Plan:
-        spec, mark = replica.spec, self._family.mark(replica)
+        spec, mark = replica.spec, self._ownership.mark(replica)
         try:
             if self._common_sizes is None:
                 self._common_sizes = variable_sizes(self._app.env)
@@ -134,11 +134,11 @@ class Launch:
         finds_program = program not in self._found
         self._found.add(program)
         outputs = replica.open_log(self._app.at, self._parents)
-        return Plan(replica.number, spec, outputs, self._family.brand(replica), mark, finds_program)
+        return Plan(replica.number, spec, outputs, self._ownership.tag(replica), mark, finds_program)
 
     def _enter(self, replica: Replica, pid: int) -> None:
         replica.pid = pid
-        self._family.enter(replica)
+        self._ownership.enter(replica)
         self._forked.add(replica)
         _make_group(pid)
 

@@ -8,13 +8,13 @@ import socket
 import time
 from collections.abc import Sequence
 
-from .census import adopt_orphans, descendants, kill, send
-from .child import describe, errno_of
+from .between_fork_and_exec import describe, errno_of
 from .control import refuse
 from .files import write_atomic
-from .layout import SUPERVISORS, socket_name
+from .formats import SUPERVISORS, socket_name
+from .host import start_time
 from .limits import raise_limits
-from .machine import start_time
+from .process_tree import adopt_orphans, descendants, kill, send
 from .worker import Worker
 
 WITHOUT_EFFECT = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ)

@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .census import kill
 from .files import read_regular
-from .output import Places
-from .pump import Pump
+from .log_writer import LogDirs
+from .pipe_reader import PipeReader
+from .process_tree import kill
 
 if TYPE_CHECKING:
-    from .app import App, Owner
+    from .app import App, AppOwner
     from .files import OpenedParents
 
 SILENCE = 1.0
@@ -31,7 +31,7 @@ class Replica:
     then what is left of it is ended, as a container's would be.
     """
 
-    def __init__(self, owner: Owner, app: App, number: int, spec: dict[str, Any]) -> None:
+    def __init__(self, owner: AppOwner, app: App, number: int, spec: dict[str, Any]) -> None:
         self._owner = owner
         self.app = app
         self.number = number
@@ -40,7 +40,7 @@ class Replica:
         self.k: int = spec["k"]
         self.env: dict[str, str] = spec["env"]
         self.pid = 0
-        self.brand = 0
+        self.tag = 0
         self.start: int | None = None
         self.exit_code: int | None = None
         self.signal: int | None = None
@@ -57,8 +57,8 @@ class Replica:
         self._error_of_another: tuple[int, ...] | None = None
         self._result_of_another: list[int] | None = None
         self._look_after = KILL_EVERY[0]
-        self._places: Places | None = None
-        self._pump = Pump(
+        self._log_dirs: LogDirs | None = None
+        self._pipe_reader = PipeReader(
             owner.loop,
             merge_streams=app.merge_streams,
             limit=app.segment_bytes,
@@ -69,16 +69,16 @@ class Replica:
 
     def open_log(self, app_at: int, parents: OpenedParents) -> list[int]:
         """Make the log's files and its pipes; return the ends that the process writes to, stdout first."""
-        self._places = Places(app_at, self.spec["dir"], self.spec["logs"])
-        return self._pump.open(self._places, parents)
+        self._log_dirs = LogDirs(app_at, self.spec["dir"], self.spec["logs"])
+        return self._pipe_reader.open(self._log_dirs, parents)
 
     def begin(self) -> None:
         """Read its output from now on."""
         self._error_of_another = self._find_error()
-        if self._places is not None and self._places.is_named:
-            self._result_of_another = self._places.find_result()
+        if self._log_dirs is not None and self._log_dirs.is_named:
+            self._result_of_another = self._log_dirs.find_result()
         self.started_ns = time.time_ns()
-        self._pump.begin()
+        self._pipe_reader.begin()
 
     def _pump_changed(self) -> None:
         self.app.changed()
@@ -87,7 +87,7 @@ class Replica:
     @property
     def waits_for_disk(self) -> bool:
         """Whether the disk has no room for its output."""
-        return self._pump.waits_for_disk
+        return self._pipe_reader.waits_for_disk
 
     @property
     def has_exited(self) -> bool:
@@ -127,10 +127,10 @@ class Replica:
         if self.is_over or self._exited_at is None:
             return
         now = time.monotonic()
-        quiet = now - max(self._pump.heard_at, self._exited_at)
+        quiet = now - max(self._pipe_reader.heard_at, self._exited_at)
         talks = quiet < SILENCE and now - self._exited_at < self.app.grace_period
         if self.waits_for_disk and self.app.is_ending and now - self._exited_at > DISK_PATIENCE:
-            self._pump.give_up_waiting()
+            self._pipe_reader.give_up_waiting()
         if talks or self.waits_for_disk:
             self._owner.loop.call_later(max(SILENCE - quiet, SILENCE / 4), self._check_silence)
             return
@@ -152,30 +152,30 @@ class Replica:
         elif left and kill(left):
             self._owner.loop.call_later(self._look_after, lambda: self._owner.look_again(self))
             self._look_after = min(2 * self._look_after, KILL_EVERY[1])
-        elif self._pump.finish():
-            self._pump.close()
+        elif self._pipe_reader.finish():
+            self._pipe_reader.close()
             self.is_over = True
             self.app.replica_over()
 
     def _may_still_write(self) -> bool:
-        return self.waits_for_disk or not (self._pump.has_ended or self._silent or self.app.is_ending)
+        return self.waits_for_disk or not (self._pipe_reader.has_ended or self._silent or self.app.is_ending)
 
     def begin_log_anew(self) -> None:
         """Go on with the log where its directory has been made anew."""
-        self._pump.begin_anew()
+        self._pipe_reader.begin_anew()
 
     def drop_oldest(self) -> None:
         """Remove the oldest segment of its log."""
-        self._pump.drop_oldest()
+        self._pipe_reader.drop_oldest()
 
     def remove_log(self) -> None:
         """Remove the log of a replica that has run no code."""
-        if self._places is not None:
-            self._places.unmake()
+        if self._log_dirs is not None:
+            self._log_dirs.unmake()
 
     def close(self) -> None:
         """Let go of the log and the pipes."""
-        self._pump.close()
+        self._pipe_reader.close()
 
     def record(self) -> dict[str, Any]:
         """Return what is told of it."""
@@ -191,7 +191,7 @@ class Replica:
             "timed_out": self.timed_out,
             "exit_code": self.exit_code,
             "signal": self.signal,
-            "reason": self.problem or self._pump.lost,
+            "reason": self.problem or self._pipe_reader.lost,
             "started_ns": self.started_ns,
             "finished_ns": self.finished_ns,
             "error": self.error,

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import census
+from . import process_tree
 from .app import App
-from .control import Connection, Door
+from .control import ControlConnection, Listener
 from .events import Loop
-from .family import Family
 from .files import open_directory
-from .launch import Launch, LaunchError
-from .layout import APPS, SUPERVISORS, socket_name
+from .formats import APPS, SUPERVISORS, socket_name
+from .handlers import Handlers
+from .host import is_alive, place, start_time
+from .launch import LaunchError, ReplicaLaunch
 from .limits import Limits, largest_file
-from .machine import is_alive, place, start_time
-from .news import News
+from .ownership import Ownership
+from .persistence import Persistence
 from .replica import DISK_PATIENCE, KILL_EVERY, Replica
-from .requests import Requests
 
 OWNER_EVERY = 0.25
 
@@ -43,7 +43,7 @@ class Worker:
     def __init__(self, root: int, watcher: tuple[int, int], watcher_life: int, limits: Limits) -> None:
         self.loop = Loop()
         self.loop.after_round = self._after_round
-        self.family = Family()
+        self.ownership = Ownership()
         self.place = place()
         self.largest_file = largest_file()
         pid, start = os.getpid(), start_time(os.getpid()) or 0
@@ -54,21 +54,21 @@ class Worker:
             "watcher_start": watcher[1],
             "socket": socket_name(pid, start),
         }
-        self.owner: Connection | None = None
+        self.owner: ControlConnection | None = None
         self.apps: dict[str, App] = {}
         self._limits = limits
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._apps_at = open_directory(APPS, at=root, create=True)
-        self._connections: set[Connection] = set()
+        self._connections: set[ControlConnection] = set()
         self._detached = False
         self._ending = False
         self._leave_at = 0.0
         self._to_settle: set[Replica] = set()
         self._census_due = False
-        self._news = News(self.loop, self._connections, self.discard, self._removed)
-        self._requests = Requests(self)
+        self._persistence = Persistence(self.loop, self._connections, self.discard, self._removed)
+        self._handlers = Handlers(self)
         sockets_at = open_directory(SUPERVISORS, at=root, create=True)
-        self._door = Door(self.loop, at=sockets_at, name=self.identity["socket"], admit=self._admit)
+        self._listener = Listener(self.loop, at=sockets_at, name=self.identity["socket"], admit=self._admit)
         self._watch_for_end(watcher_life, "supervisor", grace=False)
         self._watch_signals()
 
@@ -102,12 +102,12 @@ class Worker:
         else:
             self.end_all("owner")
 
-    def _admit(self, sock: socket.socket) -> Connection:
-        connection = Connection(self.loop, sock, self._requests.answer, self._on_close)
+    def _admit(self, sock: socket.socket) -> ControlConnection:
+        connection = ControlConnection(self.loop, sock, self._handlers.answer, self._on_close)
         self._connections.add(connection)
         return connection
 
-    def _on_close(self, connection: Connection) -> None:
+    def _on_close(self, connection: ControlConnection) -> None:
         self._connections.discard(connection)
         if connection is self.owner:
             self.owner = None
@@ -136,7 +136,9 @@ class Worker:
             return
         self.apps[app.app_id] = app
         try:
-            app.launch = Launch(self.loop, app, family=self.family, null=self._null, limits=self._limits, done=launched)
+            app.launch = ReplicaLaunch(
+                self.loop, app, ownership=self.ownership, null=self._null, limits=self._limits, done=launched
+            )
         except OSError as error:
             launched(LaunchError(f"no descriptors are left: {error.strerror}", errno=error.errno, ours=True))
         else:
@@ -151,7 +153,7 @@ class Worker:
     def app_changed(self, app: App) -> None:
         """Save the app's record and tell its watchers after this round."""
         if app.app_id in self.apps:
-            self._news.app_changed(app)
+            self._persistence.app_changed(app)
 
     def _removed(self, app: App) -> None:
         """Write an app's record anew where it was removed while the app runs, or else end the app.
@@ -167,10 +169,10 @@ class Worker:
     def discard(self, app: App) -> None:
         """Let go of an app that is over, or that has never run."""
         self.apps.pop(app.app_id, None)
-        self._news.forget(app)
+        self._persistence.forget(app)
         for replica in app.replicas:
             self._to_settle.discard(replica)
-            self.family.forget(replica)
+            self.ownership.forget(replica)
         app.close()
         self._leave_if_idle()
 
@@ -191,25 +193,25 @@ class Worker:
                 app.launch.abort(LaunchError("its owner has ended meanwhile", ours=True))
             else:
                 app.terminate(why, grace=grace)
-        census.ask_to_end((), self.family.left_over().get(None, ()))
+        process_tree.ask_to_end((), self.ownership.left_over().get(None, ()))
         longest = max((app.grace_period for app in apps), default=0.0) if grace else 0.0
         self._leave_at = time.monotonic() + longest + DISK_PATIENCE
         self.loop.call_later(longest, lambda: self._sweep(KILL_EVERY[0]))
 
     def _sweep(self, look_after: float) -> None:
         """End all that is below us, again and again until nothing is left that could be ended."""
-        below = [pid for pid, _ in census.descendants(os.getpid())]
-        swept = not census.kill(below)
+        below = [pid for pid, _ in process_tree.descendants(os.getpid())]
+        swept = not process_tree.kill(below)
         if self._leave_if_done(swept=swept):
             return
         self.loop.call_later(look_after, lambda: self._sweep(min(2 * look_after, KILL_EVERY[1])))
 
     def _leave_if_done(self, *, swept: bool = False) -> bool:
         """End this process if nobody is below it who could be ended, and everything has been told."""
-        waiting = self._news.has_unsaved or any(not app.is_over for app in self.apps.values())
-        if (waiting and time.monotonic() < self._leave_at) or not (swept or census.is_childless()):
+        waiting = self._persistence.has_unsaved or any(not app.is_over for app in self.apps.values())
+        if (waiting and time.monotonic() < self._leave_at) or not (swept or process_tree.is_childless()):
             return False
-        self._door.close()
+        self._listener.close()
         self.loop.stop()
         return True
 
@@ -237,7 +239,7 @@ class Worker:
                 return
             if pid == 0:
                 return
-            replica = self.family.reaped(pid)
+            replica = self.ownership.reaped(pid)
             if replica is None:
                 self._census_due = True
             elif replica.app.launch is not None:
@@ -256,8 +258,8 @@ class Worker:
             self._to_settle.update(each for app in self.apps.values() for each in app.replicas)
         if self._to_settle:
             self._settle()
-        self._news.publish()
-        if self._ending and not self.family.is_running:
+        self._persistence.publish()
+        if self._ending and not self.ownership.is_running:
             self._leave_if_done()
 
     def _settle(self) -> None:
@@ -265,9 +267,9 @@ class Worker:
         self._to_settle.clear()
         if not due:
             return
-        left = self.family.left_over()
+        left = self.ownership.left_over()
         # Whose a stranger is does not matter any more when no first process is there.
-        strangers = [] if self.family.is_running else left.get(None, [])
+        strangers = [] if self.ownership.is_running else left.get(None, [])
         for replica in due:
             replica.settle(left.get(replica, []) + strangers)
 

@@ -1,0 +1,282 @@
+"""One query that serves many streams of lines, for services that are asked again and again."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from typing import NamedTuple
+
+from asyncsched._streams import for_one
+from asyncsched._tasks import SharedTask
+from asyncsched.clock import Clock
+from asyncsched.errors import SchedulerError
+from asyncsched.logs.backoff import Backoff
+from asyncsched.logs.line import LogLine
+from asyncsched.logs.loop_time import budget_of
+from asyncsched.logs.shared_source import HubSource
+
+__all__ = ["HubEvent", "HubStatistics", "LogHub"]
+
+_log = logging.getLogger("asyncsched.logs")
+
+SECOND = 1_000_000_000
+
+
+class HubEvent(NamedTuple):
+    """A line of a service that keeps lines as events.
+
+    Attributes:
+        key: Which of the service's streams it belongs to.
+        id: What makes it unique there.
+        line: The line; its `ns` is set.
+        arrived_ns: When the service got it, where the query goes by that and not by the line's time.
+    """
+
+    key: str
+    id: str
+    line: LogLine
+    arrived_ns: int | None = None
+
+    @property
+    def ns(self) -> int:
+        """The time that the query goes by, in nanoseconds."""
+        return (self.line.ns or 0) if self.arrived_ns is None else self.arrived_ns
+
+
+class HubStatistics(NamedTuple):
+    """What a hub is doing.
+
+    Attributes:
+        keys: Streams of the service that the shared query asks for.
+        sources: Sources that the shared query serves at this moment; those that catch up are not among them.
+        rounds: Times that the shared query was made.
+        catching_up: Times that a source read by itself.
+        interval: Seconds until the next round, before it is known whether somebody needs it sooner.
+        failures: Failures of the shared query since it last worked.
+    """
+
+    keys: int
+    sources: int
+    rounds: int
+    catching_up: int
+    interval: float
+    failures: int
+
+
+class LogHub(abc.ABC):
+    """Asks once for the new lines of all streams that somebody follows, and hands them to those who do.
+
+    The query begins with the first source that has caught up and ends with the last. Each round asks again for the
+    last `overlap` seconds, as services make lines visible late; a source knows by their ids which it has had.
+    A hub belongs to the loop that its sources run on.
+
+    Args:
+        clock: Tells the time of pauses.
+        overlap: Seconds that a line may become visible after a younger one of the hub's streams.
+        shortest: Seconds between two rounds while lines come.
+        longest: Seconds between two rounds while none come, at most.
+        retry_for: Seconds of failures after which the sources fail.
+        remember: Seconds for which sources know what they have had; `overlap` by default. A hub that asks for more
+            than the overlap at times, as before a log's end, needs more.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        overlap: float = 15.0,
+        shortest: float = 0.5,
+        longest: float = 5.0,
+        retry_for: float = 60.0,
+        remember: float | None = None,
+    ) -> None:
+        self.clock = clock
+        self.overlap_ns = round(overlap * SECOND)
+        self.remember_ns = self.overlap_ns if remember is None else round(remember * SECOND)
+        self.retry_for = retry_for
+        self._shortest = shortest
+        self._longest = longest
+        self._interval = shortest
+        self._members: dict[str, dict[HubSource, None]] = {}  # by key
+        self._sources: dict[HubSource, None] = {}
+        self._newest: int | None = None
+        self._from: int | None = None  # where the next round begins; None for the beginning of all
+        self._wake = asyncio.Event()
+        self._task = SharedTask(f"log hub {type(self).__name__}")
+        self._rounds = 0
+        self._catching_up = 0
+        self._backoff = Backoff(clock, retry_for=retry_for, shortest=shortest)
+
+    @abc.abstractmethod
+    def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
+        """Yield the events of these streams from `since_ns` on, up to the present, as the service pages them.
+
+        Within one stream they come in the order of their times, but for ones that became visible late. A stream
+        that does not exist yet has no events. Failures raise a SchedulerError; `retryable` ones are tried again.
+        It is called by several tasks at a time: pacing is its own.
+        """
+
+    def source(
+        self,
+        keys: Iterable[str] = (),
+        *,
+        since_ns: int | None = None,
+        tail: bool = False,
+        role: str = "",
+        replica: int = -1,
+        room: int = 10_000,
+        settle_polls: int = 3,
+    ) -> HubSource:
+        """Return a source of these streams' lines.
+
+        It reads from `since_ns` by itself until it has caught up, then the shared query serves it. When it is full
+        it leaves, and catches up again once its consumer has come back.
+
+        Args:
+            keys: The service's streams; more can be added at any time.
+            since_ns: Where to begin; None for the beginning of all.
+            tail: Whether to go on where the log ends at present.
+            role: The role, for messages; empty if it reads several.
+            replica: The replica's number in the role; -1 if it reads several.
+            room: How many lines it holds at most (or one page, if that is more).
+            settle_polls: After `finish`, so many rounds without a line of its own are the end.
+        """
+        return HubSource(
+            self,
+            keys,
+            since_ns=since_ns,
+            tail=tail,
+            role=role,
+            replica=replica,
+            room=room,
+            settle_polls=settle_polls,
+        )
+
+    def statistics(self) -> HubStatistics:
+        """Return what the hub is doing."""
+        return HubStatistics(
+            keys=len(self._members),
+            sources=len(self._sources),
+            rounds=self._rounds,
+            catching_up=self._catching_up,
+            interval=self._interval,
+            failures=self._backoff.failures,
+        )
+
+    # What sources do.
+
+    @property
+    def newest(self) -> int | None:
+        """The time of the newest line that anybody has had, in nanoseconds."""
+        return self._newest
+
+    def note(self, ns: int) -> None:
+        """Take note of a line's time."""
+        ns = min(ns, self.clock.time_ns())  # a machine whose clock is ahead must not hide the lines of the others
+        if self._newest is None or ns > self._newest:
+            self._newest = ns
+
+    def count_catching_up(self) -> None:
+        """Take note that a source reads by itself."""
+        self._catching_up += 1
+
+    def join(self, source: HubSource, keys: Iterable[str], since_ns: int | None) -> None:
+        """Serve `source` with lines of these streams; it has had all that was visible when `since_ns` was taken."""
+        if not self._sources:
+            self._from = since_ns
+        elif self._from is not None:
+            self._from = None if since_ns is None else min(self._from, since_ns)
+        self._sources[source] = None
+        for key in keys:
+            self._members.setdefault(key, {})[source] = None
+        self._task.begin(self._run)
+
+    def leave(self, source: HubSource, keys: Iterable[str]) -> None:
+        """Serve `source` no more; with the last one the query ends."""
+        if source not in self._sources:
+            return
+        del self._sources[source]
+        for key in keys:
+            members = self._members.get(key, {})
+            members.pop(source, None)
+            if not members:
+                self._members.pop(key, None)
+        if not self._sources:
+            self._task.end()
+
+    def last_look(self, keys: Iterable[str]) -> bool:
+        """Tell whether one more round is needed before the end of these, since not all are asked for in each."""
+        return False
+
+    def hurry(self) -> None:
+        """Ask soon: somebody waits for the last lines."""
+        self._interval = self._shortest
+        self._wake.set()
+
+    async def settle(self) -> None:
+        """Wait until nothing runs any more, if nobody is served."""
+        await self._task.settle()
+
+    # The hub's own task.
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._pause(self._interval)
+                while (pause := await self._round()) is not None:
+                    await self.clock.sleep(pause)  # and no interval on top: the next try may be the one that works
+        except Exception as error:  # noqa: BLE001 - the readers must learn of it, not wait for ever
+            for source in list(self._sources):
+                source.fail(for_one(error))
+
+    async def _round(self) -> float | None:
+        """Ask once for all; returns the seconds after which to try again if that failed."""
+        served = dict(self._sources)
+        before = {source: source.taken for source in served}
+        # Whoever joins meanwhile may move this back again. What this round does not see yet is not older than:
+        start = self._from
+        self._from = start if self._newest is None else self._newest - self.overlap_ns
+        try:
+            await self._ask(list(self._members), start)
+        except SchedulerError as error:
+            self._from = start if start is None or self._from is None else min(start, self._from)
+            pause = self._backoff.failed(error)
+            _log.warning("asking for new log lines failed, trying again: %s", error)
+            return pause
+        self._backoff.worked()
+        self._rounds += 1
+        moved = False
+        for source, taken in before.items():
+            moved = moved or source.taken != taken
+            if source in self._sources:
+                source.polled(quiet=source.taken == taken)
+        self._interval = self._shortest if moved else min(self._interval * 1.5, self._longest)
+        return None
+
+    async def _ask(self, keys: Sequence[str], since_ns: int | None) -> None:
+        budget = budget_of(asyncio.get_running_loop())
+        async with aclosing(self.pages(keys, since_ns)) as pages:
+            async for page in pages:
+                budget.begin()
+                self._hand_out(page)
+                await budget.breathe()
+
+    def _hand_out(self, page: Sequence[HubEvent]) -> None:
+        """Give each source its part of a page in one piece."""
+        parts: dict[HubSource, list[HubEvent]] = {}
+        for event in page:
+            for source in self._members.get(event.key, ()):
+                parts.setdefault(source, []).append(event)
+        for source, events in parts.items():
+            source.offer(events)
+
+    async def _pause(self, seconds: float) -> None:
+        self._wake.clear()
+        timer = self.clock.call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()

@@ -1,0 +1,337 @@
+"""A replica's log: its files, the order in which they are written, and the segments that it goes on in."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from .files import (
+    DIRECTORY,
+    DISK_FULL,
+    PASSING,
+    OpenedParents,
+    create_file,
+    missing_directories,
+    open_path,
+    remove_file,
+)
+from .formats import COMBINED, END, LINE_START, RECORD, RESULT, ROTATED, STDERR, STDOUT, index_name, log_name
+
+LONGEST_LINE = 1 << 20
+INDEX = 0
+"""The index among the files of a segment, which go by the kinds of their records."""
+
+
+STEP_BACK = 1_000_000_000
+"""Nanoseconds by which the clock may be set back without a new segment being begun."""
+
+
+class LogDirs:
+    """Where a replica's log lies: its index in the app's directory, its streams there or where the user wants them.
+
+    The directories are opened for a moment each time: five hundred replicas have no descriptors to spare.
+
+    Args:
+        app_at: The app's directory.
+        inside: The replica's directory in it.
+        named: A directory that the user has named for the streams, or ``""``.
+    """
+
+    def __init__(self, app_at: int, inside: str, named: str) -> None:
+        self._app_at = app_at
+        self._inside = inside
+        self._named = named
+        self._made: list[str] = []
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user has named where the streams go."""
+        return bool(self._named)
+
+    @contextmanager
+    def make(self, parents: OpenedParents | None = None) -> Generator[tuple[int, int]]:
+        """Make the directories that are not there, and open them as `open` does.
+
+        Args:
+            parents: Makes the directory of the index; None where it is the only one.
+        """
+        if parents is not None:
+            index_at = parents.make(self._inside)
+        else:
+            index_at = open_path(self._inside, at=self._app_at, create=True)
+        with _closed(index_at):
+            self._make_named()
+            with self._beside(index_at) as logs_at:
+                yield index_at, logs_at
+
+    def _make_named(self) -> None:
+        for path in missing_directories(self._named) if self._named else ():
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                continue  # Somebody else was faster, or there is a file: opening it tells.
+            self._made.append(path)
+
+    @contextmanager
+    def open(self) -> Generator[tuple[int, int]]:
+        """Open the directory of the index and that of the streams."""
+        with _closed(open_path(self._inside, at=self._app_at)) as index_at, self._beside(index_at) as logs_at:
+            yield index_at, logs_at
+
+    def _beside(self, index_at: int) -> AbstractContextManager[int]:
+        return _closed(os.open(self._named, DIRECTORY)) if self._named else nullcontext(index_at)
+
+    def find_result(self) -> list[int] | None:
+        """Return which file is there under the name of the result, and of when."""
+        try:
+            with self.open() as (_, logs_at):
+                found = os.stat(RESULT, dir_fd=logs_at, follow_symlinks=False)
+        except OSError:
+            return None
+        return [found.st_ino, found.st_mtime_ns, found.st_size]
+
+    def remove_segment(self, segment: int) -> None:
+        """Remove the files of a segment: the index first, by which readers know whether the segment is there."""
+        with self.open() as (index_at, logs_at):
+            remove_file(index_name(segment), at=index_at)
+            for kind in (STDOUT, STDERR, COMBINED):
+                remove_file(log_name(kind, segment), at=logs_at)
+
+    def unmake(self) -> None:
+        """Remove a log that nobody has written to, and what `make` has made for it outside of the app's directory."""
+        try:
+            self.remove_segment(0)
+            for path in reversed(self._made):
+                os.rmdir(path)
+        except (OSError, ValueError):
+            pass  # They were never made, or others use them too, or have removed them.
+
+
+@contextmanager
+def _closed(fd: int) -> Generator[int]:
+    """Close a descriptor afterwards."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+class AppendFile:
+    """A file that is appended to.
+
+    Attributes:
+        size: Where the next bytes will lie once everything that waits has been written.
+    """
+
+    __slots__ = ("_fd", "size")
+
+    def __init__(self, name: str, *, at: int) -> None:
+        self._fd = create_file(name, at=at)
+        self.size = os.lseek(self._fd, 0, os.SEEK_END)
+
+    def write(self, data: bytes) -> bytes:
+        """Append, and return what the disk has no room for."""
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+        return data
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+
+class LineMerger:
+    """Makes one readable stream of two: whole lines, in the order in which they were read."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._open = {STDOUT: bytearray(), STDERR: bytearray()}
+
+    def add(self, kind: int, data: bytes) -> bytes:
+        """Return the lines that end in this chunk; the rest is kept until its end comes, or it gets too long."""
+        rest = self._open[kind]
+        cut = data.rfind(b"\n") + 1
+        if not cut and len(rest) + len(data) <= self._longest:
+            rest += data
+            return b""
+        cut = cut or len(data)
+        whole = bytes(rest) + data[:cut]
+        rest[:] = data[cut:]
+        return whole
+
+    def end(self, kind: int) -> bytes:
+        """Return what a stream has left, whether or not it ends with a newline."""
+        return bytes(self._open.pop(kind, b""))
+
+
+class Segments:
+    """A replica's log: the files of its streams and the index that says when which chunk was read.
+
+    Everything is written in one order, and what the disk has no room for holds up all that comes after it:
+    a record never stands in the index before its bytes are in their file.
+
+    Args:
+        log_dirs: Where the files go.
+        at: The directories of the index and of the streams, which have just been made.
+        kinds: The streams: stdout and stderr, or both as one.
+        limit: How many bytes a segment may have.
+        on_rotated: Called with the size of each segment that has ended.
+        time_ns: Tells the time.
+    """
+
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        at: tuple[int, int],
+        *,
+        kinds: Iterable[int],
+        limit: int,
+        on_rotated: Callable[[int], None] = lambda _: None,
+        time_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._log_dirs = log_dirs
+        self._kinds = tuple(kinds)
+        self._limit = limit
+        self._on_rotated = on_rotated
+        self._time_ns = time_ns
+        self._segment = 0
+        self._oldest = 0
+        self._waiting: deque[tuple[AppendFile, bytes]] = deque()
+        self._at_line_start = dict.fromkeys(self._kinds, True)
+        # A third, readable file of both where the user has asked for a tree of logs.
+        writes_third = log_dirs.is_named and COMBINED not in self._kinds
+        self._merger = LineMerger(min(LONGEST_LINE, limit // 4)) if writes_third else None
+        self._files = self._open_files(0, at)
+        self._ended: dict[int, AppendFile] = {}
+        self._size = 0
+        self._newest = 0  # of this segment's records
+
+    def _open_files(self, segment: int, at: tuple[int, int]) -> dict[int, AppendFile]:
+        """Open the files of a segment."""
+        index_at, logs_at = at
+        files: dict[int, AppendFile] = {}
+        kinds = (*self._kinds, COMBINED) if self._merger is not None else self._kinds
+        try:
+            for kind in kinds:
+                files[kind] = AppendFile(log_name(kind, segment), at=logs_at)
+            files[INDEX] = AppendFile(index_name(segment), at=index_at)
+        except BaseException:
+            _close_all(files)
+            raise
+        return files
+
+    def add(self, kind: int, data: bytes) -> bool:
+        """Write a chunk and its record; tell whether all of it is on the disk.
+
+        When it is not, call `flush` until it is before the next chunk.
+
+        Raises:
+            OSError: The files cannot be written, and not for want of room.
+        """
+        if not self._has_room(len(data)) or self._clock_was_set_back():
+            self._rotate()
+        flags = LINE_START if self._at_line_start[kind] else 0
+        record = RECORD.pack(self._now(), self._files[kind].size, len(data), kind, flags, 0)
+        self._at_line_start[kind] = data.endswith(b"\n")
+        self._put(kind, data)
+        self._put(INDEX, record)
+        if self._merger is not None:
+            self._put(COMBINED, self._merger.add(kind, data))
+        return not self._waiting
+
+    def _put(self, kind: int, data: bytes) -> None:
+        file = self._files[kind]
+        file.size += len(data)
+        self._size += len(data)
+        left = data if self._waiting else file.write(data)
+        if left:
+            self._waiting.append((file, left))
+
+    def flush(self) -> bool:
+        """Try again what the disk had no room for, and tell whether nothing waits any more.
+
+        Raises:
+            OSError: As for `add`.
+        """
+        while self._waiting:
+            file, data = self._waiting[0]
+            left = file.write(data)
+            if left:
+                self._waiting[0] = (file, left)
+                return False
+            self._waiting.popleft()
+        _close_all(self._ended)
+        return True
+
+    def _has_room(self, more: int) -> bool:
+        copies = 1 if self._merger is None else 2
+        # Each segment's end is a record too.
+        return self._size + copies * more + 2 * RECORD.size <= self._limit or self._size == 0
+
+    def _clock_was_set_back(self) -> bool:
+        return self._size > 0 and self._time_ns() < self._newest - STEP_BACK
+
+    def _now(self) -> int:
+        """Return the time for a record: in a segment they are in order, so that readers can search."""
+        self._newest = max(self._newest, self._time_ns())
+        return self._newest
+
+    def _rotate(self, opening: AbstractContextManager[tuple[int, int]] | None = None) -> None:
+        """Go on in a new segment; while there is no room for one, or no descriptor, the present one grows longer."""
+        try:
+            with opening or self._log_dirs.open() as at:
+                files = self._open_files(self._segment + 1, at)
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            return
+        self._put(INDEX, RECORD.pack(self._now(), 0, 0, ROTATED, 0, 0))
+        # Where the disk had no room for that, the old index stays open until it has.
+        self._ended, self._files = self._files, files
+        if not self._waiting:
+            _close_all(self._ended)
+        self._segment += 1
+        size, self._size = self._size, 0
+        self._newest = 0
+        self._on_rotated(size)
+
+    def begin_anew(self) -> bool:
+        """Go on in a new segment, whose directories are made first; tell whether everything is on the disk."""
+        with self._log_dirs.make() as at:
+            self._rotate(nullcontext(at))
+        return not self._waiting
+
+    def drop_oldest(self) -> None:
+        """Remove the oldest segment that has ended; readers find it gone and say so."""
+        self._log_dirs.remove_segment(self._oldest)
+        self._oldest += 1
+
+    def end_stream(self, kind: int) -> bool:
+        """Note that a stream has ended; tell whether everything is on the disk."""
+        if self._merger is not None:
+            self._put(COMBINED, self._merger.end(kind))
+        return not self._waiting
+
+    def finish(self) -> bool:
+        """Write the log's last record, and tell whether it is on the disk."""
+        self._put(INDEX, RECORD.pack(self._now(), 0, 0, END, 0, 0))
+        return not self._waiting
+
+    def close(self) -> None:
+        """Close every file; what waits is lost."""
+        self._waiting.clear()
+        _close_all(self._ended)
+        _close_all(self._files)
+
+
+def _close_all(files: dict[int, AppendFile]) -> None:
+    """Close the files and forget them."""
+    while files:
+        files.popitem()[1].close()

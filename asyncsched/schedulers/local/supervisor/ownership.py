@@ -1,0 +1,113 @@
+"""Whose each process below us is."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .formats import MARK
+from .host import start_time, stat_fields
+from .identity_tags import REPLICAS, first_tag, mark_name, marks_of, tag_of
+from .process_tree import descendants
+
+if TYPE_CHECKING:
+    from .app import App
+    from .replica import Replica
+
+
+class Ownership:
+    """The replicas, and the processes that are left when their first one has ended.
+
+    A process that loses its parent comes to us, its nearest living ancestor. Its replica is known by the mark
+    in its environment or, where it has cleared that, by its tag or its process group.
+    """
+
+    def __init__(self) -> None:
+        self._outer = os.environ.get(MARK, "")
+        us = (os.getpid(), start_time(os.getpid()) or 0)
+        self._us = mark_name(*us)
+        self._first_tag = first_tag(*us)
+        self._tags = itertools.cycle(range(REPLICAS))
+        self._by_tag: dict[int, Replica] = {}
+        self._by_pid: dict[int, Replica] = {}
+        self._by_mark: dict[str, Replica] = {}
+        self._by_group: dict[int, Replica] = {}
+        # Children that have come to us: a number is not given out again before we have reaped it.
+        self._adopted: dict[int, Replica] = {}
+
+    def mark(self, replica: Replica) -> str:
+        """Return what a replica's environment says; one who is supervised himself adds to the mark that he bears."""
+        return f"{self._outer} {self._name(replica)}".strip()
+
+    def tag(self, replica: Replica) -> int:
+        """Return the tag of a replica that is about to be forked, and of all that it will start."""
+        replica.tag = self._first_tag + next(self._tags)
+        self._by_tag[replica.tag] = replica
+        return replica.tag
+
+    def _name(self, replica: Replica) -> str:
+        return f"{self._us}{replica.app.serial}/{replica.number}"
+
+    def enter(self, replica: Replica) -> None:
+        """Take note of a replica that has just been forked."""
+        self._by_pid[replica.pid] = replica
+        self._by_group[replica.pid] = replica
+        self._by_mark[self._name(replica)] = replica
+
+    def reaped(self, pid: int) -> Replica | None:
+        """Return whose first process this was, if it was one; its number means nothing any more."""
+        self._adopted.pop(pid, None)
+        return self._by_pid.pop(pid, None)
+
+    def forget(self, replica: Replica) -> None:
+        """Forget a replica of which nothing is left."""
+        for table in (self._by_pid, self._by_group):
+            if table.get(replica.pid) is replica:
+                del table[replica.pid]
+        self._by_mark.pop(self._name(replica), None)
+        self._by_tag.pop(replica.tag, None)
+        self._adopted = {pid: owner for pid, owner in self._adopted.items() if owner is not replica}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the first process of any replica is there."""
+        return bool(self._by_pid)
+
+    def of(self, app: App) -> dict[Replica, list[int]]:
+        """Return the processes of each replica of an app, the first one among them."""
+        found = self._walk(lambda top: (owner := self._whose(top)) is not None and owner.app is app)
+        return {owner: pids for owner, pids in found.items() if owner is not None}
+
+    def left_over(self) -> dict[Replica | None, list[int]]:
+        """Return what is left of replicas whose first process has ended; under None what nobody can be told to own.
+
+        It costs nothing for the replicas that run.
+        """
+        return self._walk(lambda top: top not in self._by_pid)
+
+    def _walk(self, wanted: Callable[[int], bool]) -> dict[Replica | None, list[int]]:
+        found: dict[Replica | None, list[int]] = {}
+        owners: dict[int, Replica | None] = {}
+        for pid, top in descendants(os.getpid(), enter=wanted):
+            if top not in owners:
+                owners[top] = self._whose(top)
+            found.setdefault(owners[top], []).append(pid)
+        return found
+
+    def _whose(self, top: int) -> Replica | None:
+        """Return the replica that a child of ours belongs to."""
+        owner = self._by_pid.get(top) or self._adopted.get(top) or self._look_up(top)
+        if owner is not None and top not in self._by_pid:
+            self._adopted[top] = owner
+        return owner
+
+    def _look_up(self, top: int) -> Replica | None:
+        for name in marks_of(top):
+            if name in self._by_mark:
+                return self._by_mark[name]
+        if (owner := self._by_tag.get(tag_of(top))) is not None:
+            return owner
+        fields = stat_fields(top)
+        return self._by_group.get(int(fields[2])) if fields is not None else None

@@ -1,0 +1,302 @@
+"""What is checked and computed of an app before anything is sent."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
+from asyncsched.schedulers.shape import check_name, check_role, check_roles
+from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.given import kind
+from asyncsched.specs.keeping import Keeper, secrets_in
+from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from asyncsched.specs.not_kept import NOT_KEPT, NotKept
+from asyncsched.specs.run_options import CfgVal
+from asyncsched.specs.secret import MASK, SHORTEST_UNDECLARED, Secret, reveal
+from asyncsched.specs.secret_ref import SecretRef
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = [
+    "as_mapping",
+    "check_app",
+    "check_key",
+    "check_name",
+    "check_request",
+    "check_same_app",
+    "check_seconds",
+    "check_secret_refs",
+    "digest",
+    "digest_of_request",
+    "has_timeout",
+    "other_app",
+]
+
+TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
+"""The names under which the option `timeout` may stand."""
+
+LONGEST_TIME = 1e9
+"""Thirty years, in seconds: what is longer no timer keeps."""
+
+_LATER = frozenset({"timeout", "pending_timeout", "platform", "image_platform"})
+"""Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
+
+
+_NAMED = 10
+"""How many things an error names that were not kept; the others are counted."""
+
+
+def check_app(app: AppDef) -> None:
+    """Raise ConfigError, naming the role, for an app that no scheduler could run; UsageError for what is no app."""
+    check_roles(app)
+    if not app.roles:
+        raise ConfigError(f"app {app.name!r} has no roles: it needs at least one")
+    check_name("the app", app.name)
+    for role in app.roles:
+        check_name(f"a role of app {app.name!r}", role.name)
+    _check_kept(app)  # first: what was not kept is the reason for what is missing
+    names: set[str] = set()
+    for role in app.roles:
+        if not role.name:
+            raise ConfigError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
+        check_role(role)
+        if role.name in names:
+            raise ConfigError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
+        names.add(role.name)
+    _check_public(app)
+
+
+def _check_public(app: AppDef) -> None:
+    """Refuse secrets where everybody sees them: in names, and in what is mounted."""
+    known = [*_secrets(app)]
+    for what, name in _names(app):
+        if not isinstance(name, str):
+            raise ConfigError(f"{what} is {name!r}", why="names are texts", fix=f"write {str(name)!r}")
+    for what, text in (*_names(app), *_paths(app)):
+        if isinstance(text, Secret):
+            raise ConfigError(f"{what} is a Secret", why=_SEEN, fix="write it as a text, or leave the secret out of it")
+    keeper = Keeper()
+    for what, name in _titles(app):
+        if keeper.name(name) == MASK or any(secret in name for secret in known):
+            raise ConfigError(f"{what} holds a secret", why=_SEEN, fix="choose another name")
+
+
+_SEEN = "names and paths are in ids, labels and files, for everybody to see who may see the app"
+
+
+def _titles(app: AppDef) -> Iterator[tuple[str, str]]:
+    yield "the name of the app", app.name
+    yield from ((f"the name of role {number}", role.name) for number, role in enumerate(app.roles))
+
+
+def _names(app: AppDef) -> Iterator[tuple[str, object]]:
+    yield from _titles(app)
+    yield from (("a name in the app's metadata", name) for name in app.metadata)
+    for role in app.roles:
+        yield from ((f"a variable's name of role {role.name!r}", name) for name in role.env)
+        yield from ((f"a name in the metadata of role {role.name!r}", name) for name in role.metadata)
+        yield from ((f"a port's name of role {role.name!r}", name) for name in role.port_map)
+        yield from ((f"a device's name of role {role.name!r}", name) for name in role.resource.devices)
+
+
+def _paths(app: AppDef) -> Iterator[tuple[str, object]]:
+    for role in app.roles:
+        for number, mount in enumerate(role.mounts):
+            yield from ((f"{name} of mount {number} of role {role.name!r}", text) for name, text in _texts_of(mount))
+
+
+def _texts_of(mount: Mount) -> Iterator[tuple[str, object]]:
+    yield from ((name, value) for name, value in vars(mount).items() if name != "read_only")
+
+
+def _secrets(app: AppDef) -> Iterator[str]:
+    """Yield the secrets that are no common words: a role called postgres may have that for its password, too."""
+    for secret in secrets_in(app):
+        value = reveal(secret)
+        is_common = len(value) < _SHORTEST or value.isalpha()
+        if len(value) >= SHORTEST_UNDECLARED and (isinstance(secret, Secret) or not is_common):
+            yield value
+
+
+_SHORTEST = 8
+"""Characters of a secret that was not declared as one, and yet is not taken for a common word."""
+
+
+def _check_kept(app: AppDef) -> None:
+    """Refuse what a described app could not tell: the caller has to fill it in again."""
+    lost = {f"app {app.name!r}": _lost({"metadata": app.metadata})}
+    lost |= {f"role {role.name!r}": _lost(role) for role in app.roles}
+    found = [(what, place, why) for what, places in lost.items() for place, why in places]
+    for what, place, why in found:
+        if place == f" variable {NOT_KEPT}" and found[0][0] == what:
+            raise ConfigError(
+                f"{what}: not all of it was kept by the scheduler that described it",
+                why=why,
+                fix=f"fill it in, and remove {NOT_KEPT} from its env, before you submit the app again",
+            )
+    if found:
+        raise ConfigError(
+            f"{_listed(found)} {'was' if len(found) == 1 else 'were'} not kept by the scheduler that described it",
+            why="; ".join(dict.fromkeys(why for _, _, why in found)),
+            fix=f"fill {'it' if len(found) == 1 else 'them'} in before you submit the app again",
+        )
+
+
+def _listed(found: Sequence[tuple[str, str, str]]) -> str:
+    """Return the first of what was not kept, by app or role, and how many more there are."""
+    places: dict[str, list[str]] = {}
+    for what, place, _ in found[:_NAMED]:
+        places.setdefault(what, []).append(place)
+    listed = "; ".join(f"{what}:{','.join(of_it)}" for what, of_it in places.items())
+    return f"{listed} and {len(found) - _NAMED} more" if len(found) > _NAMED else listed
+
+
+_PLAIN = frozenset({str, list, dict, tuple})
+
+
+def _lost(value: object) -> Iterator[tuple[str, str]]:
+    """Yield where something stands that was not kept, and why it was not."""
+    if isinstance(value, Role):
+        yield from _lost({"entrypoint": value.entrypoint, "variable": value.env, "argument": value.args})
+        yield from _lost({"image": value.image, "base_image": value.base_image})
+        yield from _lost({"metadata": value.metadata, "mount": value.mounts})
+        yield from _lost({"capability": value.resource.capabilities})
+    elif isinstance(value, Mapping):
+        for name, item in cast("Mapping[object, object]", value).items():
+            if item is not None and (type(item) not in _PLAIN or item):
+                yield from ((f" {name}{place}", why) for place, why in _lost(item))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(cast("Sequence[object]", value)):
+            yield from ((f" {number}{place}", why) for place, why in _lost(item))
+    elif isinstance(value, (BindMount, VolumeMount, DeviceMount)):
+        yield from (found for _, text in _texts_of(value) for found in _lost(text))
+    elif isinstance(value, NotKept):
+        yield "", value.why
+    elif isinstance(value, str) and NOT_KEPT in reveal(value):
+        yield "", f"its text holds {NOT_KEPT}, which stands for a value that was not kept"
+
+
+def check_secret_refs(app: AppDef, backend: str) -> None:
+    """Raise ConfigError for a secret that the service should fill in, on a backend that has none."""
+    for role in app.roles:
+        for name, value in role.env.items():
+            if isinstance(value, SecretRef):
+                raise ConfigError(
+                    f"{backend} keeps no secrets: it cannot fill in {name} of role {role.name!r}",
+                    why=f"its value is {value!r}",
+                    fix=f"read the secret yourself and write env={{{name!r}: Secret(value)}}",
+                )
+
+
+def check_key(key: object) -> None:
+    """Raise ConfigError for a key that cannot tell apps apart, such as that of a variable that is not set."""
+    if key is not None and not (isinstance(key, str) and key):
+        given = kind(key) if not isinstance(key, str) else repr(key)
+        raise ConfigError(
+            f"key must be a non-empty text, got {given}", fix="leave it out, or write one such as 'order-42'"
+        )
+
+
+def as_mapping(options: object) -> dict[str, CfgVal]:
+    """Return the run options of a backend's class by name."""
+    fields = dataclasses.fields(cast("DataclassInstance", options))
+    return {field.name: getattr(options, field.name) for field in fields}
+
+
+def other_app(app_id: str, backend: str) -> ConflictError:
+    """Return the error for an app whose id belongs to one with another digest."""
+    return ConflictError(
+        f"another app was submitted as {app_id}",
+        why="its roles or options differ from those of this one",
+        fix="use another key, or delete that app first",
+        backend=backend,
+        operation="submit",
+    )
+
+
+def check_same_app(named: str | None, app_id: str) -> None:
+    """Raise UsageError for a request that names another app than its dry-run: nobody would find it by either id."""
+    if named not in (None, app_id):
+        raise UsageError(
+            f"the request names the app {named}, and its dry-run the app {app_id}",
+            why="the id is fixed at the dry-run",
+            fix="leave what names the app in the request as it is, or dry-run again",
+        )
+
+
+def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
+    """Tell whether these options limit how long an app runs."""
+    return any(cfg.get(name) is not None for name in TIMEOUTS)
+
+
+def check_seconds(option: str, value: float | None, *, least: float | None = None, most: float = LONGEST_TIME) -> None:
+    """Raise RunOptionError for a time that cannot be kept; None is no limit.
+
+    Args:
+        option: The option's name.
+        value: Its value.
+        least: The shortest time; None for any above 0.
+        most: The longest.
+    """
+    if value is None or (0 < value <= most if least is None else least <= value <= most):
+        return
+    bound = "more than 0" if least is None else f"at least {least:.0f}"
+    raise RunOptionError(
+        f"{option} must be {bound} and at most {most:.0f} seconds, got {value!r}",
+        key=option,
+        fix="write a number of seconds in these bounds, or leave it out",
+    )
+
+
+def check_request(request: object, wanted: type, backend: str) -> None:
+    """Raise UsageError for a request that was made for another backend."""
+    if not isinstance(request, wanted):
+        raise UsageError(
+            f"{backend} launches a {wanted.__name__}, and this request is a {type(request).__name__}",
+            fix="schedule it where it was made for, or dry-run the app again",
+        )
+
+
+def digest(app: AppDef, cfg: Mapping[str, CfgVal], workspace: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a hash of what was asked for: equal for equal apps and options, whatever process computes it.
+
+    Args:
+        app: The app.
+        cfg: The run options.
+        workspace: The hashes of the workspace, if one is laid over the images.
+    """
+    asked = {name: value for name, value in cfg.items() if value is not None or name not in _LATER}
+    return _digest([_plain(app), _plain(asked), *([_plain(workspace)] if workspace else [])])
+
+
+def digest_of_request(request: object) -> str:
+    """Return a hash of a request that no dry-run has made: equal for equal ones."""
+    return _digest(["request", _plain(request)])
+
+
+def _digest(value: object) -> str:
+    import hashlib
+    import json
+
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return reveal(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return type(value).__qualname__  # a hook, such as pre_proc: its result is not comparable, its kind is

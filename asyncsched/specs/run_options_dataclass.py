@@ -1,0 +1,72 @@
+"""Read the run options that a dataclass declares."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
+
+from asyncsched._typing import Doc
+from asyncsched.specs.run_options import CfgVal, runopt
+
+__all__ = ["read_options"]
+
+
+def read_options(options: type[object]) -> Iterator[tuple[str, runopt]]:
+    """Give name and option for each field of the dataclass.
+
+    Raises:
+        TypeError: It is not a dataclass, or a field has a type that no run option can have.
+    """
+    if not is_dataclass(options):
+        raise TypeError(f"{options!r} is not a dataclass")
+    declared = _declared.get(options)
+    if declared is None:
+        hints = get_type_hints(options, localns={**vars(options), "Doc": Doc}, include_extras=True)
+        declared = _declared[options] = [_declaration(each, hints[each.name]) for each in fields(options) if each.init]
+    for field, opt_type, choices, help_text in declared:
+        required, default = _default(field)  # anew each time: a factory's values are not shared
+        yield field.name, runopt(default, opt_type, required, help_text, choices=choices)
+
+
+_Declaration: TypeAlias = tuple[Field[object], type[object], tuple[str, ...], str]
+
+# What classes declare does not change, and each submit asks: to read the annotations took a third of its time.
+_declared: weakref.WeakKeyDictionary[type[object], list[_Declaration]] = weakref.WeakKeyDictionary()
+
+
+def _declaration(field: Field[object], hint: object) -> _Declaration:
+    hint, help_text = _without_annotation(hint)
+    opt_type, choices = _value_type(_without_none(hint))
+    return field, opt_type, choices, help_text
+
+
+def _without_annotation(hint: object) -> tuple[object, str]:
+    if get_origin(hint) is not Annotated:
+        return hint, ""
+    inner, *notes = get_args(hint)
+    texts = (getattr(note, "documentation", None) for note in notes)  # of a `Doc`, ours or that of typing_extensions
+    return inner, next((text for text in texts if isinstance(text, str)), "")
+
+
+def _without_none(hint: object) -> object:
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    members = [member for member in get_args(hint) if member is not NoneType]
+    return members[0] if len(members) == 1 else hint
+
+
+def _value_type(hint: object) -> tuple[type[object], tuple[str, ...]]:
+    if get_origin(hint) is Literal and all(isinstance(choice, str) for choice in get_args(hint)):
+        return str, get_args(hint)
+    return cast("type[object]", hint), ()
+
+
+def _default(field: Field[object]) -> tuple[bool, CfgVal]:
+    if field.default is not MISSING:
+        return False, cast("CfgVal", field.default)
+    if field.default_factory is not MISSING:
+        return False, cast("CfgVal", field.default_factory())
+    return True, None

@@ -1,0 +1,34 @@
+"""Plain data: what YAML and JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import TypeAlias, cast
+
+__all__ = ["JsonValue", "Plain", "to_plain"]
+
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
+JsonValue: TypeAlias = Plain
+"""What a JSON document holds."""
+
+
+def to_plain(value: object) -> Plain:
+    """Return a copy made of dicts, lists and scalars.
+
+    A string stays what it is, so a ``Secret`` stays one. An enum becomes its value where that is a string,
+    else its name; what is not known becomes its ``str()``.
+    """
+    if isinstance(value, Enum):
+        return str(value.value) if isinstance(value, str) else value.name
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value)
+        return {str(key): to_plain(item) for key, item in pairs.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [to_plain(item) for item in cast("Iterable[object]", value)]
+    return str(value)
