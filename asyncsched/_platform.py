@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
+from collections.abc import Collection
 from importlib import import_module
 
 from asyncsched.errors import ConfigError
@@ -23,8 +25,10 @@ __all__ = [
     "check_linux",
     "has_file_locks",
     "lock_file",
+    "others_may_write",
     "read_at",
     "user_id",
+    "user_name",
     "write_at",
 ]
 
@@ -84,6 +88,37 @@ def can_open_relative() -> bool:
 def user_id() -> int | None:
     """Return the user id that this process acts for; None on systems without user ids."""
     return os.geteuid() if hasattr(os, "geteuid") else None
+
+
+def user_name(number: int) -> str:
+    """Return a user's name and id, to be shown."""
+    try:
+        import pwd
+
+        return f"{pwd.getpwuid(number).pw_name} (uid {number})"
+    except (KeyError, ImportError):
+        return f"uid {number}"
+
+
+def others_may_write(found: os.stat_result, users: Collection[int]) -> bool:
+    """Return whether a file's mode lets others than these users write to it; a group of these users alone does not."""
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_group_of(found.st_gid, users)
+
+
+def _is_group_of(group: int, users: Collection[int]) -> bool:
+    """Return whether nobody but these users is in a group, as if each user has one and files are made g+w."""
+    try:
+        import grp
+        import pwd
+    except ImportError:
+        return False
+    try:
+        names, members = {pwd.getpwuid(user).pw_name for user in users}, grp.getgrgid(group).gr_mem
+    except KeyError:  # as in a container that runs as any user: by custom, user and group have one number
+        return group in users and group != 0
+    return {*members} <= names and not any(each.pw_gid == group and each.pw_uid not in users for each in pwd.getpwall())
 
 
 def read_at(fd: int, size: int, offset: int) -> bytes:

@@ -45,7 +45,7 @@ def app_table(
         views: The apps.
         columns: What is told of each; a name only where the app's id does not begin with it.
         now: The time that ages are counted to.
-        width: The width to fit into; None cuts nothing.
+        width: The width to fit into; None cuts nothing, and a cell much longer than most moves only its own row.
         color: Whether states have colours.
     """
     cells = {name: [_cell(name, view, now) for view in views] for name in columns}
@@ -55,7 +55,10 @@ def app_table(
     yield GAP.join(f"{name.upper():<{size}}" for name, size in widths.items()).rstrip()
     least = distinct(cells["app"])
     for row, view in enumerate(views):
-        told = [(name, _cut(name, cells[name][row], size, least).ljust(size)) for name, size in widths.items()]
+        shown = {name: cells[name][row] for name in widths}
+        if width is not None:
+            shown = {name: _cut(name, text, widths[name], least) for name, text in shown.items()}
+        told = [(name, text.ljust(widths[name])) for name, text in shown.items()]
         hue = state_color(view.state) if color else ""
         yield GAP.join(painted(text, hue) if name == "state" else text for name, text in told).rstrip()
         if below[row]:
@@ -93,7 +96,9 @@ def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int |
     with goes, if that is long, and then more columns do.
     """
     widths = {name: max(len(name), *map(len, each), 0) for name, each in cells.items()}
-    if width is None or _sum(widths) <= width:
+    if width is None:
+        return {name: _usual(name, cells[name]) if name != "reason" else size for name, size in widths.items()}
+    if _sum(widths) <= width:
         return widths
     _drop(cells, widths, len(visible(common_prefix(handles), one_line=True)))
     for name in _GOES_FIRST:
@@ -114,6 +119,13 @@ def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int |
             widths[name] = min(max(map(len, cells[name]), default=0), widths[name] + width - _sum(widths))
             widths[name] = max(widths[name], len(name))
     return widths if _sum(widths) <= width else {"app": width}
+
+
+def _usual(name: str, cells: Sequence[str]) -> int:
+    """Return the width of a column in which a cell much longer than most is not followed by the others."""
+    sizes = sorted(map(len, cells))
+    most = max(_LONG, len(name), 2 * sizes[(len(sizes) - 1) // 2]) if sizes else 0
+    return max(len(name), *(size for size in sizes if size <= most), 0)
 
 
 def _below(cells: Mapping[str, list[str]], widths: Mapping[str, int]) -> list[str]:

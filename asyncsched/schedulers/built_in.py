@@ -15,6 +15,7 @@ class BuiltIn:
         begins_ahead: Whether something can be begun before the first submit.
         parameters: The parameters of its factory that may be configured beside the run options.
         takes: All that its factory takes beside `Tunables`.
+        variables: Environment variables that it reads itself, which are not run options.
         takes_workspace: Whether a workspace can be given.
     """
 
@@ -27,6 +28,7 @@ class BuiltIn:
         begins_ahead: bool = False,
         parameters: tuple[str, ...] = (),
         takes: tuple[str, ...] = (),
+        variables: tuple[str, ...] = (),
         takes_workspace: bool = False,
     ) -> None:
         self.module = module
@@ -35,6 +37,7 @@ class BuiltIn:
         self.begins_ahead = begins_ahead
         self.parameters = parameters
         self.takes = takes
+        self.variables = variables
         self.takes_workspace = takes_workspace
 
 
@@ -75,7 +78,11 @@ BUILT_IN: dict[str, BuiltIn] = {
         takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),
     ),
     "slurm": BuiltIn(
-        "asyncsched.schedulers.slurm", takes_workspace=True, parameters=("state_dir",), takes=("state_dir",)
+        "asyncsched.schedulers.slurm",
+        takes_workspace=True,
+        parameters=("state_dir",),
+        takes=("state_dir",),
+        variables=("ASYNCSCHED_SLURM_HOME",),
     ),
 }
 """The schedulers of our own by name; the first one is the default."""

@@ -168,6 +168,12 @@ def parameters_of(name: str) -> Sequence[str]:
     return built_in.parameters if built_in is not None else ()
 
 
+def variables_of(name: str) -> Sequence[str]:
+    """Return the environment variables that a scheduler of our own reads itself: they are not run options."""
+    built_in = BUILT_IN.get(name)
+    return built_in.variables if built_in is not None else ()
+
+
 def refuse_parameters(name: str, options: Iterable[str]) -> None:
     """Raise RunOptionError for a run option that is a parameter of the scheduler."""
     for option in options:

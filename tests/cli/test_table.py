@@ -102,6 +102,19 @@ def test_one_long_name_leaves_the_reasons_their_room() -> None:
     assert {reason} == {each[-1] for each in listed(["a", "b-1", "n" * 200], 100, reason)}
 
 
+def test_one_long_cell_moves_only_its_own_row_in_a_pipe() -> None:
+    names = ["train-a", "train-bcd", "x" * 128]
+    views = [AppView(handle=each, state=AppState.FAILED, reason="r" * 300 if len(each) < 9 else "") for each in names]
+    lines = [*app_table(views, ("app", "state", "reason"), NOW, width=None, color=False)]
+
+    assert [
+        "APP        STATE   REASON",
+        f"train-a    FAILED  {'r' * 300}",
+        "train-bcd  FAILED",
+        f"{'x' * 128}  FAILED",
+    ] == lines
+
+
 def test_what_all_names_begin_with_goes_where_it_is_long() -> None:
     names = [shown for shown, *_ in listed([f"{'a-long-name-' * 5}{k}-xyz" for k in range(3)], 60)]
 

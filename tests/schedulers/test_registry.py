@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from asyncsched.errors import ConfigError, MissingExtraError, UnknownSchedulerError
+from asyncsched.runner.config import load_config, run_options
 from asyncsched.schedulers import (
     Scheduler,
     get_default_scheduler_name,
@@ -21,6 +24,7 @@ from asyncsched.schedulers import (
 )
 from asyncsched.schedulers.built_in import BUILT_IN, BuiltIn
 from asyncsched.schedulers.registry import _LazyFactory, find_factory
+from asyncsched.specs import runopts
 from asyncsched.testing import FakeOptions
 
 
@@ -202,6 +206,17 @@ def test_the_parameters_that_are_declared_are_those_that_the_factory_takes(name:
 
     assert ["session_name", *built_in.takes] == taken
     assert {*built_in.parameters} <= {*built_in.takes}
+
+
+@pytest.mark.parametrize("name", [name for name in registry.known_names() if registry.find_built_in(name)])
+def test_no_variable_that_a_scheduler_reads_itself_is_a_run_option(name: str, tmp_path: Path) -> None:
+    package = Path(str(importlib.import_module(BUILT_IN[name].module).__file__)).parent
+    named = re.compile(rf'"(ASYNCSCHED_{name.upper()}_\w+)"')
+    read = {each: "x" for path in package.rglob("*.py") for each in named.findall(path.read_text())}
+    config = load_config(tmp_path, {"HOME": str(tmp_path), **read})
+
+    assert {*BUILT_IN[name].variables} <= {*read}
+    assert {} == run_options(config, name, runopts())
 
 
 def test_a_scheduler_may_leave_out_the_type_of_its_request() -> None:

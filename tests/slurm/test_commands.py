@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import pwd
 import re
 import shutil
 import sys
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncsched._platform import user_name
 from asyncsched.errors import (
     ConfigError,
     ConflictError,
@@ -28,6 +31,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers.slurm import SlurmScheduler, names
 from asyncsched.schedulers.slurm.client import ACCOUNTS_REST, ACCOUNTS_SHARE, GATHER, Cluster
+from asyncsched.schedulers.slurm.errors import unwritable
 from asyncsched.specs import AppState, FailureCause
 from asyncsched.testing import VirtualClock
 from tests._support import WITHIN, eventually
@@ -572,10 +576,39 @@ async def test_a_place_in_which_others_could_change_an_app_is_refused(
     os.chown(place, owner, 4711)
     place.chmod(mode)
 
-    with pytest.raises(PermissionDeniedError, match=f"^{tmp_path / where} is not used for apps(.|\n)*{place} belongs"):
+    why = f"{place} belongs to {user_name(owner)}" if owner else f"{place} has mode 0{mode:o}, which lets others write"
+    with pytest.raises(PermissionDeniedError, match=f"^{tmp_path / where} is not used for apps") as error:
         await scheduler.submit(app("true"), {"job_dir": str(tmp_path / where)})
+    assert error.value.why.startswith(f"{why}: ")
+    assert "`job_dir`" in error.value.fix
     assert 0 == commands.asked("sbatch")
     assert [] == [path for path in place.rglob("*") if path.name != "within"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory that belongs to another user")
+async def test_a_group_that_has_another_user_is_others(
+    commands: Commands, scheduler: SlurmScheduler, tmp_path: Path
+) -> None:
+    """Root's group is root alone; that of `daemon` is the only group of another user, who is no listed member."""
+    place = tmp_path / "place"
+    place.mkdir()
+    place.chmod(0o2775)
+    await scheduler.submit(app("true"), {"job_dir": str(place)})
+    os.chown(place, 0, pwd.getpwnam("daemon").pw_gid)
+    place.chmod(0o2775)
+
+    with pytest.raises(PermissionDeniedError, match="has mode 2775, which lets others write"):
+        await scheduler.submit(app("true"), {"job_dir": str(place)})
+
+
+def test_a_full_disk_is_told_with_what_helps() -> None:
+    with pytest.raises(OSError, match="No space left") as full, open("/dev/full", "wb", 0) as file:  # noqa: PTH123
+        file.write(b"x")
+    told = unwritable("/shared", full.value, "submit")
+
+    assert "cannot write the app to /shared" == told.what
+    assert told.fix.startswith("free space there, or use another directory")
+    assert unwritable("/shared", PermissionError(errno.EACCES, "no"), "submit").fix.startswith("use another directory")
 
 
 async def test_a_place_that_others_may_use_but_not_change_is_taken(

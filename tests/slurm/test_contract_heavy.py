@@ -63,6 +63,34 @@ async def test_accounts_tell_of_what_the_controller_has_forgotten(
     assert f"CANCELLED by {os.geteuid()}" == told.strip()
 
 
+@pytest.mark.parametrize("own_slurm", [{"accounts": True}], indirect=True, ids=[""])
+async def test_apps_that_a_new_controller_does_not_know_have_failed_unless_they_were_cancelled(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The accounts call all of them cancelled."""
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    async with SlurmScheduler("session") as scheduler:
+        ids = [await scheduler.submit(app("exec sleep 3600")) for _ in range(3)]
+        held = await scheduler.submit(app("true"), {"sbatch_args": ["--hold"]})
+        running = [await seen(scheduler, each, lambda app: app.replicas[0].state is AppState.RUNNING) for each in ids]
+        await scheduler.cancel(ids[0])
+        await asyncio.to_thread(own_slurm.run, "scancel", running[1].native_id)
+        await asyncio.gather(*(ended(scheduler, each) for each in ids[:2]))
+        numbers = [each.native_id for each in running]
+        states = ["-X", "-n", "-P", "-o", "State", "-j"]
+        await eventually(lambda: ["RUNNING"] == own_slurm.run("sacct", *states, numbers[2]).split())
+        await asyncio.to_thread(own_slurm.kill_controller)
+        await asyncio.to_thread(own_slurm.start_controller, forgetful=True)
+        await eventually(lambda: ["CANCELLED"] == own_slurm.run("sacct", *states, numbers[2]).split())
+        found = await scheduler.describe_many([*ids, held])
+
+    ends = [(AppState.CANCELLED, FailureCause.CANCELLED)] * 2 + [(AppState.FAILED, FailureCause.UNKNOWN)] * 2
+    assert ends == [(each.state, each.cause) for each in found.values() if each]
+    assert ["the cluster no longer knows its job" in each.msg for each in found.values() if each] == [False] * 2 + [
+        True
+    ] * 2
+
+
 @pytest.mark.parametrize("own_slurm", [{"accounts": True, "min_job_age": 2}], indirect=True, ids=[""])
 async def test_apps_are_described_while_the_accounts_are_down(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch

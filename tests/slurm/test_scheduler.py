@@ -283,6 +283,18 @@ async def test_the_cluster_says_at_dry_run_what_it_would_not_take(scheduler: Slu
     assert [] == await scheduler.list()
 
 
+@pytest.mark.parametrize(("nodes", "roles", "told"), [(3, 1, 1), (3, 2, 2), (2, 1, 0), (None, 1, 0)])
+async def test_more_nodes_than_replicas_are_told(
+    scheduler: SlurmScheduler, nodes: int | None, roles: int, told: int
+) -> None:
+    """Slurm uses one node per replica at most."""
+    named = [shell("true", name, num_replicas=2 // roles) for name in "ab"[:roles]]
+    info = await scheduler.submit_dryrun(AppDef("job", named), {"nodes": nodes})
+
+    assert told == len(info.ignored)
+    assert all(("nodes", "2 replicas run on at most 2 nodes, not 3") == (each.field, each.why) for each in info.ignored)
+
+
 def has_ended(cluster: SlurmCluster, number: str) -> bool:
     return not cluster.run("squeue", "-h", "--me", "-j", number, check=False)
 

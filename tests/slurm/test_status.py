@@ -101,6 +101,13 @@ def test_a_component_is_told_by_its_leader() -> None:
     assert ["4"] == [each.job_id for each in parse_squeue(text, MARK)]
 
 
+def test_a_job_that_nobody_has_cancelled_is_not_told_as_cancelled() -> None:
+    """A controller that is started without its jobs has the accounts write so of all that had not ended."""
+    rows = [("12", "CANCELLED", "0:0", "1700000000", "a-1"), ("13", "CANCELLED by 0", "0:0", "1700000000", "b-1")]
+
+    assert ["13"] == [each.job_id for each in parse_sacct("".join(line(*fields) for fields in rows), MARK)]
+
+
 def test_sacct_is_read() -> None:
     rows = [("12", "CANCELLED by 1000", "3:9", "1700000000", "a|b"), ("12.batch", "FAILED", "1:0", "1", "batch")]
     (found,) = parse_sacct("a warning\n" + "".join(line(*fields) for fields in rows), MARK)

@@ -16,7 +16,7 @@ from asyncsched.errors import ConfigError
 from asyncsched.runner.config.files import Search, Table, home, read_toml, shown, user_file
 from asyncsched.runner.config.setting import Section, Setting, Settings
 from asyncsched.runner.config.trust import ConfigFile, is_risky, open_config
-from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of
+from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of, variables_of
 
 __all__ = ["Config", "load_config"]
 
@@ -103,10 +103,11 @@ class Config:
     def _from_environment(self, name: str, others: Iterable[str]) -> dict[str, Setting]:
         prefix = _variable(name)
         longer = [_variable(other) for other in others if _variable(other).startswith(prefix) and other != name]
+        kept = variables_of(name)
         return {
             variable.removeprefix(prefix).lower(): Setting(value, variable, is_text=True)
             for variable, value in self._environment.items()
-            if variable.startswith(prefix) and not variable.startswith(tuple(longer))
+            if variable.startswith(prefix) and not variable.startswith(tuple(longer)) and variable not in kept
         }
 
 

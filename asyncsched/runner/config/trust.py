@@ -114,43 +114,15 @@ def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collecti
     if owners is None:
         return ""
     if file.st_uid not in owners:
-        return f"it belongs to {_user(file.st_uid)}"
-    if not stat.S_ISLNK(file.st_mode) and _others_write(file):  # a link's own mode means nothing
+        return f"it belongs to {_platform.user_name(file.st_uid)}"
+    is_link = stat.S_ISLNK(file.st_mode)  # its own mode means nothing
+    if not is_link and _platform.others_may_write(file, {file.st_uid}):
         return f"others may write to it (mode {stat.S_IMODE(file.st_mode):04o})"
     if folder is None:
         return ""
     if folder.st_uid not in owners:
-        return f"its folder belongs to {_user(folder.st_uid)}"
+        return f"its folder belongs to {_platform.user_name(folder.st_uid)}"
     # In a sticky folder, such as /tmp, nobody can put a file in the place of another's.
-    if not folder.st_mode & stat.S_ISVTX and _others_write(folder):
+    if not folder.st_mode & stat.S_ISVTX and _platform.others_may_write(folder, {folder.st_uid}):
         return f"others may write to its folder (mode {stat.S_IMODE(folder.st_mode):04o})"
     return ""
-
-
-def _others_write(found: os.stat_result) -> bool:
-    if found.st_mode & stat.S_IWOTH:
-        return True
-    return bool(found.st_mode & stat.S_IWGRP) and not _is_private_group(found.st_gid, found.st_uid)
-
-
-def _is_private_group(group: int, owner: int) -> bool:
-    """Tell whether nobody but the owner is in the group, as where each user has a group and files are made g+w."""
-    try:
-        import grp
-        import pwd
-    except ImportError:
-        return False
-    try:
-        name, members = pwd.getpwuid(owner).pw_name, grp.getgrgid(group).gr_mem
-    except KeyError:  # as in a container that runs as any user: by custom, user and group have one number
-        return group == owner
-    return {*members} <= {name} and not any(each.pw_gid == group and each.pw_uid != owner for each in pwd.getpwall())
-
-
-def _user(number: int) -> str:
-    try:
-        import pwd
-
-        return f"{pwd.getpwuid(number).pw_name} (uid {number})"
-    except (KeyError, ImportError):
-        return f"uid {number}"

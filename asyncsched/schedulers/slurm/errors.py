@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from asyncsched.errors import (
     ConflictError,
     InvalidRequestError,
@@ -17,6 +19,12 @@ from asyncsched.schedulers._common.untrusted import last_line
 __all__ = ["BACKEND", "being_submitted", "foreign", "open_to_others", "translate", "unwritable"]
 
 BACKEND = "slurm"
+
+_ELSEWHERE = (
+    "use another directory that only you may write to and that the nodes share: set the option `job_dir`, or the "
+    "variable ASYNCSCHED_SLURM_HOME for all that is not in `job_dir`"
+)
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _KINDS: tuple[tuple[type[SchedulerError], tuple[str, ...]], ...] = (
     (ThrottledError, ("rate limit", "rpc limit", "too many requests")),
@@ -68,23 +76,23 @@ def _complaint(told: Finished) -> str:
     return last_line(b"\n".join(line for line in lines if not line.startswith(b"Try "))) or told.complaint
 
 
-def foreign(path: str, operation: str) -> PermissionDeniedError:
-    """Return the error for an app's directory that belongs to another user."""
+def foreign(path: str, why: str, operation: str) -> PermissionDeniedError:
+    """Return the error for an app's directory that does not belong to this user alone."""
     return PermissionDeniedError(
         f"{path} is not used",
-        why="it belongs to another user, is not a directory, or others may write there",
+        why=why,
         fix="move it away, or use another directory with the option `job_dir`",
         backend=BACKEND,
         operation=operation,
     )
 
 
-def open_to_others(path: str, within: str, operation: str) -> PermissionDeniedError:
+def open_to_others(place: str, why: str, operation: str) -> PermissionDeniedError:
     """Return the error for a place of apps in which another user could replace an app's directory."""
     return PermissionDeniedError(
-        f"{within} is not used for apps",
-        why=f"{path} belongs to another user, or others may write there, who could then run any program as your job",
-        fix="remove that permission (chmod go-w), or use another directory with the option `job_dir`",
+        f"{place} is not used for apps",
+        why=f"{why}: another user could run any program as your job",
+        fix=_ELSEWHERE,
         backend=BACKEND,
         operation=operation,
     )
@@ -96,7 +104,7 @@ def unwritable(path: str, error: OSError, operation: str) -> SchedulerError:
     return kind(
         f"cannot write the app to {path}",
         why=error.strerror or str(error),
-        fix="set the option `job_dir` to a directory that you may write to and that the nodes share",
+        fix=f"free space there, or {_ELSEWHERE}" if error.errno in _FULL else _ELSEWHERE,
         backend=BACKEND,
         operation=operation,
     )

@@ -128,7 +128,7 @@ class AppLinks:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise foreign(link, operation) from error
+            raise foreign(link, f"it cannot be read: {error.strerror}", operation) from error
         check_own(directory, found, operation)
         return directory
 

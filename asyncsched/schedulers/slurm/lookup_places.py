@@ -17,9 +17,12 @@ _MOST_LINKS = 40
 
 def check_own(directory: str, found: os.stat_result, operation: str) -> None:
     """Raise if a directory does not belong to this user alone."""
-    is_own = found.st_uid == _platform.user_id() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not stat.S_ISDIR(found.st_mode) or not is_own:
-        raise foreign(directory, operation)
+    if not stat.S_ISDIR(found.st_mode):
+        raise foreign(directory, "it is not a directory", operation)
+    if found.st_uid != _platform.user_id():
+        raise foreign(directory, f"it {_belongs(found)}", operation)
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise foreign(directory, f"it {_lets_write(found)}", operation)
 
 
 def provide_place(place: Path, operation: str) -> None:
@@ -33,40 +36,31 @@ def provide_place(place: Path, operation: str) -> None:
     for each in reversed(missing):
         with suppress(FileExistsError):
             each.mkdir(mode=0o700)
+    users = _root_and_me()
     way, left, links = Path(), [*reversed(place.parts)], 0
     while left:
         way /= left.pop()
         found = way.lstat()
-        if found.st_uid not in (0, _platform.user_id()):
-            raise open_to_others(str(way), str(place), operation)
+        if found.st_uid not in users:
+            raise open_to_others(str(place), f"{way} {_belongs(found)}", operation)
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > _MOST_LINKS:
                 raise OSError(f"{place} has more than {_MOST_LINKS} links in its path")
             left += reversed(way.readlink().parts)
             way = way.parent
-        elif _may_others_write(found):
-            raise open_to_others(str(way), str(place), operation)
+        elif not found.st_mode & stat.S_ISVTX and _platform.others_may_write(found, users):
+            raise open_to_others(str(place), f"{way} {_lets_write(found)}", operation)
 
 
-def _may_others_write(found: os.stat_result) -> bool:
-    """Return whether others may rename files that are not theirs; a group with only this user has no others."""
-    if found.st_mode & stat.S_ISVTX:
-        return False
-    if found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid):
-        return True
-    return bool(found.st_mode & stat.S_IWOTH)
-
-
-def _is_own_group(gid: int) -> bool:
+def _root_and_me() -> set[int]:
     me = _platform.user_id()
-    if me is None:
-        return False
-    import grp  # missing on systems without user ids
-    import pwd
+    return {0} if me is None else {0, me}
 
-    try:
-        user, group = pwd.getpwuid(me), grp.getgrgid(gid)
-    except KeyError:
-        return False
-    return user.pw_gid == gid and user.pw_name == group.gr_name and not {*group.gr_mem} - {user.pw_name}
+
+def _belongs(found: os.stat_result) -> str:
+    return f"belongs to {_platform.user_name(found.st_uid)}"
+
+
+def _lets_write(found: os.stat_result) -> str:
+    return f"has mode {stat.S_IMODE(found.st_mode):04o}, which lets others write"

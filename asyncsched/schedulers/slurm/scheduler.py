@@ -105,6 +105,10 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
         yield from super()._ignored(app, options)
         if options.pending_timeout is not None:
             yield from kept_by_submitter(app, "pending_timeout")
+        replicas = sum(role.num_replicas for role in app.roles)
+        if options.nodes is not None and options.nodes > replicas:
+            why = f"{replicas} replicas run on at most {replicas} nodes, not {options.nodes}"
+            yield from (Ignored(role.name, "nodes", why) for role in app.roles)
 
     @override
     def _adopt(self, request: SlurmJob) -> tuple[str, SlurmJob]:

@@ -234,8 +234,14 @@ def parse_squeue(text: str, separator: str) -> Iterator[JobRow]:
 
 
 def parse_sacct(text: str, separator: str) -> Iterator[JobRow]:
-    """Yield the jobs in the output of ``sacct``."""
+    """Yield the jobs in the output of ``sacct``, except those that a controller has lost.
+
+    A controller that is started without its saved state has the accounts close all its jobs as ``CANCELLED``. A job
+    that was cancelled is ``CANCELLED by`` a user.
+    """
     for job_id, state, status, end, name in _rows(text, separator, len(SACCT_FIELDS)):
+        if state.strip() == "CANCELLED":
+            continue
         code, _, number = status.partition(":")
         yield JobRow(
             job_id,
