@@ -119,7 +119,7 @@ WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
         (f"resource.cpu of role trainer must be at most 1000000000, got {value!r}", wrong("cpu", value))
         for value in (math.nan, math.inf, 1e30)
     ),
-    ("resource.cpu of role trainer must be at least 0.001, got 0.0001", {"resource": Resource(0.0001, 0, 1)}),
+    ("resource.cpu of role trainer must be at least 0.001, got 0.0001", wrong("cpu", 0.0001)),
     *((f"a resource with cpu={value!r}", wrong("cpu", value)) for value in (True, "2", None)),
     *(
         (
