@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -19,6 +20,7 @@ from typing import Self
 from tests.cli._cli import Cli
 
 _TOKEN = re.compile(r"\x1b\[([?<=>]?[\d;]*\$?)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
+_UNFINISHED = re.compile(r"\x1b(\[[?<=>]?[\d;]*\$?)?\Z")
 WITHIN = 60.0
 
 # Only so keys become signals. Not with preexec_fn: this process has threads.
@@ -34,6 +36,8 @@ class Terminal:
         self.screen = [""] * lines
         self._row = 0
         self._column = 0
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._unfinished = ""
         self._master, child = pty.openpty()
         self.resize(columns, lines, tell=False)
         self.process = subprocess.Popen(
@@ -90,16 +94,22 @@ class Terminal:
     def _read(self, timeout: float) -> None:
         while select.select([self._master], [], [], timeout)[0]:
             try:
-                data = os.read(self._master, 65536).decode(errors="replace")
+                read = os.read(self._master, 65536)
             except OSError:  # EIO: the other side is closed
                 return
-            if not data:
+            if not read:
                 return
+            data = self._decode(read)
             self.written += data
             self._show(data)
             timeout = 0
 
     def _show(self, data: str) -> None:
+        # One read of a terminal gives at most 4 KiB, which can end within a sequence or a letter.
+        data = self._unfinished + data
+        cut = _UNFINISHED.search(data)
+        self._unfinished = cut[0] if cut else ""
+        data = data.removesuffix(self._unfinished)
         for numbers, letter, control, text in _TOKEN.findall(data):
             if text:
                 line = self.screen[self._row].ljust(self._column)

@@ -92,7 +92,7 @@ def test_no_builtin_component_is_left_out(version: str, tmp_path: Path) -> None:
     )
     assert 2 == done.returncode
     why = {
-        TORCHX: "params: typing.Optional[typing.Dict[str, object]] is no type for a component",
+        TORCHX: "params has the unsupported type typing.Optional[typing.Dict[str, object]]: use ",
         TORCHX_NIGHTLY: "ModuleNotFoundError: No module named 'hydra'",
     }
     assert why[version] in done.stderr
