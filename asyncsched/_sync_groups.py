@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from asyncsched._facade import BlockingIterator, Facade, blocking, blocking_iter, set_return
 from asyncsched._typing import override
 from asyncsched.logs.line import LogLine
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.groups.group import JobGroup
 from asyncsched.runner.groups.job import Job
 

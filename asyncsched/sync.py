@@ -23,8 +23,8 @@ from asyncsched._bridge import Bridge
 from asyncsched._facade import BlockingIterator, BlockingWatch, Facade, blocking, blocking_iter, blocking_watch, on_loop
 from asyncsched._sync_groups import SyncJob, SyncJobGroup, blocking_group, blocking_job, blocking_jobs
 from asyncsched.logs.line import LogLine
-from asyncsched.runner.answers import AppEvent
 from asyncsched.runner.backends import close_schedulers
+from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.runner import Runner as _Runner
 from asyncsched.schedulers import registry
 from asyncsched.schedulers.api import Scheduler

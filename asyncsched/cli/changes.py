@@ -12,7 +12,7 @@ from asyncsched.cli.loop import next_event
 from asyncsched.cli.overview import overview_lines
 from asyncsched.cli.show import state_code, status_row
 from asyncsched.cli.targets import Found
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle
 from asyncsched.views.apps import AppView, app_view

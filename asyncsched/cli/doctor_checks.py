@@ -17,7 +17,7 @@ from asyncsched.cli.main import VERBS
 from asyncsched.components import Component, get_components
 from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError
 from asyncsched.runner.config import Config, load_config, run_options
-from asyncsched.runner.report import is_set_up
+from asyncsched.runner.results import is_set_up
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.registry import find_factory, get_scheduler_factories, known_names
 from asyncsched.specs.resources import built_in_names, named_resources

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from asyncsched.runner.report import AppList
+    from asyncsched.runner.results import AppList
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import ListAppResponse
     from asyncsched.specs.state import AppState
@@ -120,7 +120,7 @@ def _told(more: Sequence[ListAppResponse]) -> str:
 async def _chosen(runner: Runner, choice: _Choice, limit: int | None) -> tuple[AppList, Sequence[ListAppResponse]]:
     """Return the apps that are wanted, and the next of those that there are more than that."""
     from asyncsched.cli.targets import list_apps
-    from asyncsched.runner.report import AppList
+    from asyncsched.runner.results import AppList
 
     is_searched = choice.name is not None or choice.session is not None
     most = None if is_searched or limit is None else limit + COUNTED

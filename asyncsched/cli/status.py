@@ -118,7 +118,7 @@ async def _print_many(console: Console, runner: Runner, known: Mapping[AppHandle
 
 def _status_row(handle: AppHandle, answer: DescribeAppResponse, roles: Collection[str] | None) -> dict[str, object]:
     from asyncsched.cli.show import status_row
-    from asyncsched.runner.answers import status_of
+    from asyncsched.runner.convert import status_of
 
     started = sum(replica.state.is_started() for replica in answer.replicas)
     row = status_row(handle, status_of(answer, handle), roles)

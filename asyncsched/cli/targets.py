@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from asyncsched.cli.console import Console
-    from asyncsched.runner.report import AppList
+    from asyncsched.runner.results import AppList
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import ListAppResponse
     from asyncsched.specs.state import AppState
@@ -237,7 +237,7 @@ async def list_apps(
     if not chosen:
         return await runner.list(states=states, since=since, limit=limit, group=group)
     from asyncsched.cli.loop import answers
-    from asyncsched.runner.report import AppList
+    from asyncsched.runner.results import AppList
 
     told = await answers(lambda name: runner.list(name, states=states, since=since, limit=limit, group=group), chosen)
     failures = {name: answer for name, answer in told.items() if isinstance(answer, Exception)}
@@ -251,7 +251,7 @@ async def list_apps(
 
 async def list_named(runner: Runner, targets: Iterable[Target]) -> AppList:
     """Return the apps that patterns and groups mean by now, which may be none; newest first."""
-    from asyncsched.runner.report import AppList
+    from asyncsched.runner.results import AppList
 
     found: dict[str, ListAppResponse] = {}
     failures: dict[str, Exception] = {}
@@ -270,7 +270,7 @@ def chosen_schedulers() -> list[str]:
 
 def failures_of(lists: AppList) -> list[Exception]:
     """Return why schedulers could not be asked; one that is not installed or not set up here is not missed."""
-    from asyncsched.runner.report import is_set_up
+    from asyncsched.runner.results import is_set_up
 
     return [error for error in lists.failures.values() if is_set_up(error)]
 

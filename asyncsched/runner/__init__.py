@@ -8,19 +8,19 @@ from asyncsched import _lazy
 
 if TYPE_CHECKING:
     from asyncsched.runner.activity import ActivityStream as ActivityStream
-    from asyncsched.runner.answers import AppEvent as AppEvent
+    from asyncsched.runner.convert import AppEvent as AppEvent
     from asyncsched.runner.groups.completed import CompletedJobs as CompletedJobs
     from asyncsched.runner.groups.group import JobGroup as JobGroup
     from asyncsched.runner.groups.job import Job as Job
     from asyncsched.runner.groups.outcome import JobCounts as JobCounts
-    from asyncsched.runner.monitor import AppEventStream as AppEventStream
-    from asyncsched.runner.monitor import CompletionStream as CompletionStream
-    from asyncsched.runner.report import AppList as AppList
-    from asyncsched.runner.report import AppStatuses as AppStatuses
-    from asyncsched.runner.report import RunnerStatistics as RunnerStatistics
-    from asyncsched.runner.report import SchedulerStatistics as SchedulerStatistics
+    from asyncsched.runner.results import AppList as AppList
+    from asyncsched.runner.results import AppStatuses as AppStatuses
+    from asyncsched.runner.results import RunnerStatistics as RunnerStatistics
+    from asyncsched.runner.results import SchedulerStatistics as SchedulerStatistics
     from asyncsched.runner.runner import Runner as Runner
     from asyncsched.runner.runner import get_runner as get_runner
+    from asyncsched.runner.watch import AppEventStream as AppEventStream
+    from asyncsched.runner.watch import CompletionStream as CompletionStream
 
 __all__ = [
     "ActivityStream",
@@ -41,18 +41,18 @@ __all__ = [
 
 _HOME = {
     "ActivityStream": "asyncsched.runner.activity",
-    "AppEvent": "asyncsched.runner.answers",
-    "AppEventStream": "asyncsched.runner.monitor",
-    "AppList": "asyncsched.runner.report",
-    "AppStatuses": "asyncsched.runner.report",
+    "AppEvent": "asyncsched.runner.convert",
+    "AppEventStream": "asyncsched.runner.watch",
+    "AppList": "asyncsched.runner.results",
+    "AppStatuses": "asyncsched.runner.results",
     "CompletedJobs": "asyncsched.runner.groups.completed",
-    "CompletionStream": "asyncsched.runner.monitor",
+    "CompletionStream": "asyncsched.runner.watch",
     "Job": "asyncsched.runner.groups.job",
     "JobCounts": "asyncsched.runner.groups.outcome",
     "JobGroup": "asyncsched.runner.groups.group",
     "Runner": "asyncsched.runner.runner",
-    "RunnerStatistics": "asyncsched.runner.report",
-    "SchedulerStatistics": "asyncsched.runner.report",
+    "RunnerStatistics": "asyncsched.runner.results",
+    "SchedulerStatistics": "asyncsched.runner.results",
     "get_runner": "asyncsched.runner.runner",
 }
 

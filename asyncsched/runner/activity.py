@@ -11,7 +11,7 @@ from asyncsched._tasks import close_all, outlast
 from asyncsched._typing import override
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.stream import LogStream
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 
 __all__ = ["Activity", "ActivityStream"]
 

@@ -16,9 +16,9 @@ from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler, Backends
-from asyncsched.runner.events import CallLog
-from asyncsched.runner.monitor import AppEventStream
-from asyncsched.runner.report import RunnerStatistics, SchedulerStatistics
+from asyncsched.runner.call_log import CallLog
+from asyncsched.runner.results import RunnerStatistics, SchedulerStatistics
+from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.registry import SchedulerFactory
 from asyncsched.schedulers.shape import check_session
 from asyncsched.specs.dryrun import AppDryRunInfo

@@ -11,8 +11,8 @@ from asyncsched.logs.query import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.groups.settings import Cfg
-from asyncsched.runner.monitor import AppEventStream
 from asyncsched.runner.reading import _ReadingRunner
+from asyncsched.runner.watch import AppEventStream
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import AppHandle, make_app_handle

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError
 from asyncsched.logs.loop_time import budget_of
-from asyncsched.runner.answers import AppEvent
-from asyncsched.runner.monitor import AppEventStream
-from asyncsched.runner.report import AppList
+from asyncsched.runner.convert import AppEvent
+from asyncsched.runner.results import AppList
 from asyncsched.runner.shown_apps import ShownApps
+from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState

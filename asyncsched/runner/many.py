@@ -9,10 +9,10 @@ from typing import TypeVar
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
-from asyncsched.runner.answers import status_of
+from asyncsched.runner.convert import status_of
 from asyncsched.runner.launch import _LaunchingRunner
-from asyncsched.runner.report import AppStatuses
-from asyncsched.runner.waiting import App, apps_of
+from asyncsched.runner.results import AppStatuses
+from asyncsched.runner.waiting import AppKey, apps_of
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppStatus
 from asyncsched.specs.to_plain import JsonValue
@@ -85,7 +85,7 @@ class _ManyRunner(_LaunchingRunner):
             }
 
     async def _of_each(
-        self, apps: Mapping[AppHandle, App], ask: Callable[[str, Sequence[str]], Awaitable[Mapping[str, AnswerT]]]
+        self, apps: Mapping[AppHandle, AppKey], ask: Callable[[str, Sequence[str]], Awaitable[Mapping[str, AnswerT]]]
     ) -> tuple[dict[str, Mapping[str, AnswerT]], dict[str, AsyncSchedError]]:
         """Ask each scheduler about all of its apps, all at once; return the answers by scheduler, and the failures."""
         ids: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from asyncsched._streams import AsyncStream
 from asyncsched.clock import Clock, Timeout
 from asyncsched.errors import AsyncSchedError, MissingExtraError
 from asyncsched.logs.stream import LogStream
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.state import AppStatus

@@ -11,9 +11,9 @@ from typing import Literal, Unpack
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.query import LogArguments, LogQuery, check_stream, make_query
 from asyncsched.logs.stream import LogStream
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.many import _ManyRunner
-from asyncsched.runner.monitor import AppEventStream
+from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.given import as_several
 from asyncsched.specs.handle import parse_app_handle, schedulers_of

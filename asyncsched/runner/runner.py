@@ -12,12 +12,12 @@ from asyncsched._tasks import gather_bounded
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.query import LogSelection
 from asyncsched.runner.activity import ActivityStream
-from asyncsched.runner.answers import app_def_of, status_of
+from asyncsched.runner.convert import app_def_of, status_of
 from asyncsched.runner.grouped import rows_of_group
 from asyncsched.runner.grouping import _GroupingRunner
-from asyncsched.runner.monitor import AppEventStream, CompletionStream
-from asyncsched.runner.report import AppList, AppStatuses
-from asyncsched.runner.waiting import Ends, apps_of, check_wait, raise_unless_succeeded
+from asyncsched.runner.results import AppList, AppStatuses
+from asyncsched.runner.waiting import WaitResult, apps_of, check_wait, raise_unless_succeeded
+from asyncsched.runner.watch import AppEventStream, CompletionStream
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.schedulers.shape import check_rows
 from asyncsched.specs.app import AppDef
@@ -172,17 +172,17 @@ class Runner(_GroupingRunner):
 
     async def _ended(self, handles: str | Iterable[str], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
         apps = await apps_of(handles)
-        ends = Ends(self._seen)
+        result = WaitResult(self._seen)
         limit = self.clock.timeout(timeout)
         async with self._watch(apps) as events:
             try:
                 async with limit:
                     async for event in events:
-                        ends.note(event)
+                        result.note(event)
             except TimeoutError:
                 if not limit.expired:
                     raise
-        return await ends.of(apps, timeout)
+        return await result.statuses(apps, timeout)
 
     def events(self, handles: str | Iterable[str], **selection: Unpack[LogSelection]) -> ActivityStream:
         """Return the states and the lines of apps in one stream: an `AppEvent` or a `LogLine` each, as they come.

@@ -11,7 +11,7 @@ from asyncsched.clock import Clock
 from asyncsched.errors import UnknownAppError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.stream import LogStream
-from asyncsched.runner.answers import AppEvent, app_def_of
+from asyncsched.runner.convert import AppEvent, app_def_of
 from asyncsched.specs.handle import AppHandle, schedulers_of
 from asyncsched.specs.masking import masked
 from asyncsched.specs.yaml import to_yaml

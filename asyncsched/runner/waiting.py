@@ -1,4 +1,4 @@
-"""Waiting for the end of many apps: which they are, and how it has turned out."""
+"""Waiting for many apps to end: which apps they are, and the result of the wait."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import TypeAlias
 
 from asyncsched.errors import UnknownAppError, UsageError
 from asyncsched.logs.loop_time import budget_of
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 from asyncsched.specs.given import as_several, unexpected
 from asyncsched.specs.handle import AppHandle, parse_app_handle
 from asyncsched.specs.last_seen import LastSeenApps
 from asyncsched.specs.state import AppStatus
 
-__all__ = ["App", "Ends", "apps_of", "check_wait", "raise_unless_succeeded"]
+__all__ = ["AppKey", "WaitResult", "apps_of", "check_wait", "raise_unless_succeeded"]
 
-App: TypeAlias = tuple[str, str]
-"""A scheduler's name and the id of an app of its: the session in a handle is only how somebody calls it."""
+AppKey: TypeAlias = tuple[str, str]
+"""A scheduler's name and the id of one of its apps. The session in a handle is not part of an app's identity."""
 
 NOTED = 20
 """How many apps a TimeoutError tells the last status of."""
 
 
-def _app_of(handle: str) -> App:
+def _app_of(handle: str) -> AppKey:
     """Return the app that a handle names."""
     parts = parse_app_handle(handle)
     return parts.scheduler_backend, parts.app_id
 
 
-async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, App]:
+async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, AppKey]:
     """Return the app of each handle, in their order; the loop gets its turn while thousands are taken apart."""
     budget = budget_of(asyncio.get_running_loop())
-    apps: dict[AppHandle, App] = {}
+    apps: dict[AppHandle, AppKey] = {}
     for handle in as_several("handles", handles, "a handle"):
         app = _app_of(handle)
         apps[str.__new__(AppHandle, handle)] = app  # it has just been taken apart, so it need not be checked again
@@ -65,17 +65,17 @@ def raise_unless_succeeded(handle: AppHandle, status: AppStatus | None) -> None:
     status.raise_for_status()
 
 
-class Ends:
-    """What was told of apps that are waited for.
+class WaitResult:
+    """Collects the statuses of apps that are waited for.
 
     Args:
-        seen: What was seen of them before.
+        seen: The last known statuses of apps, used for those that the watch has not reported yet.
     """
 
     def __init__(self, seen: LastSeenApps) -> None:
         self._seen = seen
-        self._left: dict[App, AppEvent] = {}
-        self._ended: dict[App, AppStatus | None] = {}
+        self._left: dict[AppKey, AppEvent] = {}
+        self._ended: dict[AppKey, AppStatus | None] = {}
 
     def note(self, event: AppEvent) -> None:
         """Take note of what a watch has told."""
@@ -86,7 +86,9 @@ class Ends:
         else:
             self._left[app] = event
 
-    async def of(self, apps: Mapping[AppHandle, App], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
+    async def statuses(
+        self, apps: Mapping[AppHandle, AppKey], timeout: float | None
+    ) -> dict[AppHandle, AppStatus | None]:
         """Return the last statuses, None for what was never known; raise TimeoutError if some have not ended."""
         budget = budget_of(asyncio.get_running_loop())
         ended: dict[AppHandle, AppStatus | None] = {}
@@ -101,7 +103,7 @@ class Ends:
             raise _late(left, timeout)
         return ended
 
-    def _last(self, handle: AppHandle, app: App) -> AppStatus | None:
+    def _last(self, handle: AppHandle, app: AppKey) -> AppStatus | None:
         if event := self._left.get(app):
             return event.current
         seen = self._seen.get(handle)  # the watch has not been answered yet

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError, ConfigError
 from asyncsched.logs.loop_time import budget_of
-from asyncsched.runner.monitor import AppEventStream
-from asyncsched.runner.report import AppList
+from asyncsched.runner.results import AppList
 from asyncsched.runner.runner import Runner
+from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.to_plain import JsonValue

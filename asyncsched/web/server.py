@@ -11,7 +11,7 @@ from aiohttp import web
 from anyio import to_thread
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.report import AppList
+from asyncsched.runner.results import AppList
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle
 from asyncsched.web.api import make_application, read_files

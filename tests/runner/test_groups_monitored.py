@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.groups.monitored import GroupApps
 from asyncsched.views.live_table import LiveTable
 from tests.runner.groups_rig import GroupRig, work

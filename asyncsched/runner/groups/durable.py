@@ -11,8 +11,8 @@ from typing import cast
 from asyncsched._streams import for_one
 from asyncsched._typing import override
 from asyncsched.errors import ConfigError, ConflictError, UnknownSchedulerError, UsageError, left_behind
-from asyncsched.runner.answers import GONE, app_def_of, status_of
 from asyncsched.runner.backends import AnyScheduler
+from asyncsched.runner.convert import GONE, app_def_of, status_of
 from asyncsched.runner.groups.engine import Engine
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.host import Host

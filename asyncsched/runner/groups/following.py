@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from asyncsched.runner.answers import GONE, AppEvent
+from asyncsched.runner.convert import GONE, AppEvent
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.host import Host
 from asyncsched.runner.groups.job import Job, JobSettings, Phase
@@ -17,7 +17,7 @@ from asyncsched.runner.groups.ledger import Ledger
 from asyncsched.runner.groups.outcome import End, Verdict, judge
 from asyncsched.runner.groups.settings import GroupSettings
 from asyncsched.runner.groups.tasks import GroupTasks
-from asyncsched.runner.monitor import AppEventStream
+from asyncsched.runner.watch import AppEventStream
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState, AppStatus
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from asyncsched._typing import override
-from asyncsched.runner.answers import AppEvent
+from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.groups.states import GroupStates
 from asyncsched.runner.shown_apps import ShownApps
 from asyncsched.views.live_table import LiveTable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from asyncsched._streams import AsyncStream
 from asyncsched._typing import override
-from asyncsched.runner.answers import AppEvent
-from asyncsched.runner.monitor import AppEventStream
+from asyncsched.runner.convert import AppEvent
+from asyncsched.runner.watch import AppEventStream
 
 if TYPE_CHECKING:
     from asyncsched.runner.groups.engine import Engine

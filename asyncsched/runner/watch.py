@@ -15,7 +15,7 @@ from asyncsched._streams import AsyncStream, SteppedStream, StreamCore, Waiter
 from asyncsched._tasks import close_all, outlast
 from asyncsched._typing import override
 from asyncsched.logs.loop_time import LoopBudget, budget_of
-from asyncsched.runner.answers import AppEvent, app_event
+from asyncsched.runner.convert import AppEvent, app_event
 from asyncsched.schedulers.state_stream import StateStream, WatchStatistics
 from asyncsched.specs.handle import AppHandle, parse_app_handle, schedulers_of
 from asyncsched.specs.state import AppStatus
