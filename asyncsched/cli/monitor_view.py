@@ -11,10 +11,10 @@ from asyncsched.cli.console import Console
 from asyncsched.cli.errors import exit_code, worst
 from asyncsched.cli.loop import warnings_to
 from asyncsched.cli.targets import Found, Target, failures_of, find_apps, list_apps, list_named
-from asyncsched.runner.hosting import RunnerHost
 from asyncsched.runner.live_apps import LiveApps
 from asyncsched.runner.results import AppList
 from asyncsched.runner.runner import Runner
+from asyncsched.runner.runner_host import RunnerHost
 from asyncsched.specs.handle import AppHandle
 from asyncsched.tui.run import can_show, is_at_terminal, show
 

@@ -13,9 +13,10 @@ from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.query import LogSelection
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.convert import app_def_of, status_of
-from asyncsched.runner.grouped import rows_of_group
-from asyncsched.runner.grouping import _GroupingRunner
+from asyncsched.runner.group_rows import rows_of_group
 from asyncsched.runner.results import AppList, AppStatuses
+from asyncsched.runner.runner_groups import _GroupingRunner
+from asyncsched.runner.runner_many import _ManyRunner
 from asyncsched.runner.waiting import WaitResult, apps_of, check_wait, raise_unless_succeeded
 from asyncsched.runner.watch import AppEventStream, CompletionStream
 from asyncsched.schedulers.responses import ListAppResponse
@@ -28,7 +29,7 @@ from asyncsched.specs.state import AppState, AppStatus
 __all__ = ["Runner", "get_runner"]
 
 
-class Runner(_GroupingRunner):
+class Runner(_GroupingRunner, _ManyRunner):
     """Launches, watches, reads and stops apps on any of several schedulers.
 
     Use it as ``async with Runner("me") as runner`` or keep it and call `close`; no task, scope or connection is open
@@ -143,7 +144,7 @@ class Runner(_GroupingRunner):
             for scheduler in {scheduler for scheduler, _ in apps.values()}:
                 await self._backends.open(scheduler)  # what cannot be used is told before a table is shown
             if not is_notebook() and can_show():
-                from asyncsched.runner.hosting import RunnerHost
+                from asyncsched.runner.runner_host import RunnerHost
                 from asyncsched.runner.shown_apps import ShownApps
 
                 await show(ShownApps(RunnerHost(self), self._watch(apps)), leaves=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from asyncsched.runner.hosting import RunnerHost
 from asyncsched.runner.live_apps import LiveApps
+from asyncsched.runner.runner_host import RunnerHost
 from asyncsched.specs import AppHandle
 from asyncsched.tui.app import MonitorApp
 from asyncsched.tui.panes import LinesPane

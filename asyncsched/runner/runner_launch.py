@@ -1,4 +1,4 @@
-"""How a runner launches apps."""
+"""The part of `Runner` that launches apps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.runner.backends import AnyScheduler
-from asyncsched.runner.base import _RunnerBase
 from asyncsched.runner.role_env import with_env
+from asyncsched.runner.runner_base import _RunnerBase
 from asyncsched.schedulers.shape import check_dryrun, check_roles
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -29,7 +29,7 @@ JOB_ID_NAMES = ("ASYNCSCHED_JOB_ID", "TORCHX_JOB_ID")
 
 
 class _LaunchingRunner(_RunnerBase):
-    """The operations that bring an app to a scheduler."""
+    """The operations that launch an app, or show what would be launched."""
 
     async def run(
         self,

@@ -1,4 +1,4 @@
-"""How a runner launches many apps: groups of jobs."""
+"""The part of `Runner` that runs groups of jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from asyncsched.logs.loop_time import budget_of
-from asyncsched.runner.reading import _ReadingRunner
+from asyncsched.runner.runner_launch import _LaunchingRunner
+from asyncsched.runner.runner_streams import _StreamingRunner
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.given import is_a, unexpected
 
@@ -35,7 +36,7 @@ class GroupArguments(TypedDict, total=False):
     keep_logs: str | os.PathLike[str] | None
 
 
-class _GroupingRunner(_ReadingRunner):
+class _GroupingRunner(_LaunchingRunner, _StreamingRunner):
     """The operations on groups of jobs."""
 
     def group(
@@ -88,7 +89,7 @@ class _GroupingRunner(_ReadingRunner):
         from asyncsched.runner.groups.engine import Engine
         from asyncsched.runner.groups.group import JobGroup
         from asyncsched.runner.groups.settings import GroupSettings
-        from asyncsched.runner.hosting import RunnerHost
+        from asyncsched.runner.runner_host import RunnerHost
 
         scheduler = self._backends.chosen(scheduler)
         self._backends.check([scheduler])

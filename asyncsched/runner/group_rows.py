@@ -1,4 +1,4 @@
-"""The apps of a group, found from any process: each app says which group it belongs to."""
+"""Find the apps of a group from any process: each app carries the name of its group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runner does with many apps in few calls: asking, ending, following; and what one app has left."""
+"""The part of `Runner` that asks about and cancels many apps in few calls, and reads the results of an app."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.convert import status_of
-from asyncsched.runner.launch import _LaunchingRunner
 from asyncsched.runner.results import AppStatuses
+from asyncsched.runner.runner_base import _RunnerBase
 from asyncsched.runner.waiting import AppKey, apps_of
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppStatus
@@ -20,7 +20,7 @@ from asyncsched.specs.to_plain import JsonValue
 AnswerT = TypeVar("AnswerT")
 
 
-class _ManyRunner(_LaunchingRunner):
+class _ManyRunner(_RunnerBase):
     """The operations on many apps at once that are not streams."""
 
     async def status_all(self, handles: str | Iterable[str]) -> AppStatuses:

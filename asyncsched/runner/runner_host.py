@@ -1,9 +1,9 @@
-"""A runner as its groups see it."""
+"""What groups of jobs and monitors may use of a runner."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.clock import Clock
@@ -11,19 +11,21 @@ from asyncsched.logs.query import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.groups.settings import Cfg
-from asyncsched.runner.reading import _ReadingRunner
 from asyncsched.runner.watch import AppEventStream
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import AppHandle, make_app_handle
 
+if TYPE_CHECKING:
+    from asyncsched.runner.runner_groups import _GroupingRunner
+
 __all__ = ["RunnerHost"]
 
 
 class RunnerHost:
-    """A runner, as its groups see it."""
+    """Gives groups of jobs and monitors access to a runner."""
 
-    def __init__(self, runner: _ReadingRunner) -> None:
+    def __init__(self, runner: _GroupingRunner) -> None:
         self._runner = runner
         self.enter = runner._enter
         self.open = runner._backends.open

@@ -1,4 +1,4 @@
-"""What a runner reads of apps as it happens: their states and their logs."""
+"""The part of `Runner` that streams the states and the logs of apps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.query import LogArguments, LogQuery, check_stream, make_query
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.convert import AppEvent
-from asyncsched.runner.many import _ManyRunner
+from asyncsched.runner.runner_base import _RunnerBase
 from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.state_stream import StateStream
 from asyncsched.specs.given import as_several
@@ -20,8 +20,8 @@ from asyncsched.specs.handle import parse_app_handle, schedulers_of
 from asyncsched.specs.stream import Stream
 
 
-class _ReadingRunner(_ManyRunner):
-    """The streams that the other operations stand on."""
+class _StreamingRunner(_RunnerBase):
+    """The streams of logs, and of states, on which other operations are built."""
 
     def _watch(self, handles: str | Iterable[str], *, follow: bool = False) -> AppEventStream:
         several = as_several("handles", handles, "a handle")

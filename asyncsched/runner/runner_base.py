@@ -1,4 +1,4 @@
-"""What every part of a runner stands on: its schedulers, its loop, its end, and what it tells of itself."""
+"""What all parts of `Runner` share: the schedulers, the loop, closing, and statistics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GROUPS_CLOSE_TIMEOUT = 60.0
 
 
 class _RunnerBase(AsyncOnly):
-    """Owns what the operations share.
+    """Base class of the parts of `Runner`, which are the modules named ``runner_*``.
 
     Args:
         name: The session that submitted apps are marked with.
