@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
+from asyncsched.cli.app_arguments import Target, parse_target
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import fail, worst
-from asyncsched.cli.last import LAST, last_launched
-from asyncsched.cli.loop import answers, run_with_runner
-from asyncsched.cli.targets import Target, parse_target
+from asyncsched.cli.last_launched import LAST, last_launched
+from asyncsched.cli.run_async import answers, run_with_runner
 from asyncsched.errors import ConfigError, UnknownAppError
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.responses import DescribeAppResponse

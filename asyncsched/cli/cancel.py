@@ -12,7 +12,7 @@ from asyncsched.cli.verb import named_or_asked, verb, with_apps, with_groups
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asyncsched.cli.targets import Target
+    from asyncsched.cli.app_arguments import Target
     from asyncsched.runner.runner import Runner
     from asyncsched.specs.handle import AppHandle
 
@@ -41,18 +41,18 @@ def command(
     where none is named.
     """
     is_named = named_or_asked(apps, groups, yes=yes)
+    from asyncsched.cli.app_actions import AppAction
     from asyncsched.cli.apps import run_on_apps
-    from asyncsched.cli.deeds import Deed
 
     async def call_off(runner: Runner, found: Sequence[AppHandle], running: Sequence[AppHandle]) -> None:
         if groups:
-            from asyncsched.cli.calling_off import call_off_groups
+            from asyncsched.cli.cancel_groups import call_off_groups
 
             sessions = {runner.name, *(handle.session for handle in found)}  # between two apps of a group none runs
             await call_off_groups(console, groups, sessions, {handle.session for handle in running})
 
     async def cancel(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
-        deed = Deed(
+        action = AppAction(
             name="cancel",
             done="cancel was asked for",
             act=runner.cancel_all,
@@ -62,6 +62,6 @@ def command(
             always_asks=not is_named,
             waits=wait,
         )
-        return await deed.do(console, runner, targets)
+        return await action.do(console, runner, targets)
 
     return run_on_apps(console, apps, cancel, groups=groups, scheduler=scheduler)

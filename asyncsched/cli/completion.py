@@ -18,7 +18,7 @@ def command(console: Console, shell: str) -> int:
     For bash, put into ~/.bashrc: eval "$(asyncsched completion bash)". For zsh, behind compinit in ~/.zshrc: eval
     "$(asyncsched completion zsh)". For fish: asyncsched completion fish > ~/.config/fish/completions/asyncsched.fish.
     """
-    from asyncsched.cli.complete_shells import script_for
+    from asyncsched.cli.completion_shells import script_for
     from asyncsched.cli.main import app
 
     console.print(script_for(shell, app), verbatim=True)

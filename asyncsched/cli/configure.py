@@ -32,7 +32,7 @@ def command(console: Console, schedulers: str | None, required: bool, to_stdout:
     """Write ./asyncsched.toml with everything that can be set, explained and commented out."""
     from pathlib import Path
 
-    from asyncsched.cli.loop import run_with_runner
+    from asyncsched.cli.run_async import run_with_runner
 
     names = [name.strip() for name in (schedulers or "").split(",") if name.strip()]
     path = Path("asyncsched.toml")
@@ -47,7 +47,7 @@ async def _write(
 ) -> int:
     """Write a commented file with the options of these schedulers, or of all that can be used here."""
     from asyncsched.cli.apps import finish
-    from asyncsched.cli.loop import answers, parted
+    from asyncsched.cli.run_async import answers, parted
     from asyncsched.runner.config import config_template
 
     known, failures = parted(await answers(runner.scheduler_run_opts, schedulers or await runner.scheduler_backends()))

@@ -12,7 +12,7 @@ from asyncsched.cli.verb import named_or_asked, verb, with_apps
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from asyncsched.cli.targets import Target
+    from asyncsched.cli.app_arguments import Target
     from asyncsched.runner.runner import Runner
     from asyncsched.specs.handle import AppHandle
 
@@ -30,15 +30,15 @@ def command(console: Console, apps: tuple[str, ...], scheduler: str | None, yes:
     where none is named.
     """
     is_named = named_or_asked(apps, (), yes=yes)
+    from asyncsched.cli.app_actions import AppAction
     from asyncsched.cli.apps import run_on_apps
-    from asyncsched.cli.deeds import Deed
-    from asyncsched.cli.loop import answers
+    from asyncsched.cli.run_async import answers
 
     async def delete(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
         async def act(handles: Sequence[AppHandle]) -> Mapping[AppHandle, Exception | None]:
             return await answers(runner.delete, handles)
 
-        deed = Deed(name="delete", done="deleted", act=act, to_ended=True, yes=yes, always_asks=not is_named)
-        return await deed.do(console, runner, targets)
+        action = AppAction(name="delete", done="deleted", act=act, to_ended=True, yes=yes, always_asks=not is_named)
+        return await action.do(console, runner, targets)
 
     return run_on_apps(console, apps, delete, scheduler=scheduler)

@@ -10,7 +10,7 @@ from asyncsched.cli.verb import verb, with_apps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asyncsched.cli.targets import Target
+    from asyncsched.cli.app_arguments import Target
     from asyncsched.runner.runner import Runner
 
 __all__ = ["command"]
@@ -31,10 +31,10 @@ def command(console: Console, apps: tuple[str, ...], scheduler: str | None) -> i
 
 async def _describe(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
     """Print what each app is made of."""
+    from asyncsched.cli.app_arguments import find_apps
     from asyncsched.cli.apps import finish, unknown
-    from asyncsched.cli.loop import answers
-    from asyncsched.cli.show import error_row
-    from asyncsched.cli.targets import find_apps
+    from asyncsched.cli.json_rows import error_row
+    from asyncsched.cli.run_async import answers
     from asyncsched.specs.masking import masked
     from asyncsched.specs.yaml import to_yaml
 

@@ -28,6 +28,6 @@ def command(console: Console, scheduler: str | None, timeout: float) -> int:
     The exit code tells whether something is broken; what is not installed or not set up is not.
     """
     from asyncsched.cli.doctor_checks import check_all
-    from asyncsched.cli.loop import run_with_runner
+    from asyncsched.cli.run_async import run_with_runner
 
     return run_with_runner(console, lambda runner: check_all(console, runner, within=timeout, only=scheduler or ""))

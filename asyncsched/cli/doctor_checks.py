@@ -9,11 +9,11 @@ from collections.abc import Callable, Container, Iterator
 from importlib.metadata import EntryPoint, entry_points
 
 import asyncsched
-from asyncsched.cli.configured import check_commands, check_components, component_defaults
+from asyncsched.cli.command_config import check_commands, check_components, component_defaults
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import OUR_FAULT, UNREACHABLE, USAGE, exit_code, worst
-from asyncsched.cli.loop import answers
 from asyncsched.cli.main import VERBS
+from asyncsched.cli.run_async import answers
 from asyncsched.components import Component, get_components
 from asyncsched.errors import AsyncSchedError, ConfigError, MissingExtraError
 from asyncsched.runner.config import Config, load_config, run_options

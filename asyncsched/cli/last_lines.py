@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from asyncsched.cli.control_sequences import Cleaner
-from asyncsched.cli.loop import answers
+from asyncsched.cli.run_async import answers
 from asyncsched.errors import AsyncSchedError
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle

@@ -79,7 +79,7 @@ def command(console: Console, **options: Any) -> int:
 
     A scheduler that cannot be asked is told in one line beside the others' apps.
     """
-    from asyncsched.cli.loop import run_with_runner
+    from asyncsched.cli.run_async import run_with_runner
 
     return run_with_runner(console, lambda runner: _list(console, runner, _Choice(**options)))
 
@@ -88,9 +88,9 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     """Print a row for each app that was submitted, newest first."""
     from datetime import UTC, datetime
 
+    from asyncsched.cli.app_arguments import failures_of
     from asyncsched.cli.apps import finish
-    from asyncsched.cli.show import list_row
-    from asyncsched.cli.targets import failures_of
+    from asyncsched.cli.json_rows import list_row
 
     limit = choice.limit or (LIMIT if console.format == "table" else None)
     apps, more = await _chosen(runner, choice, limit)
@@ -119,7 +119,7 @@ def _told(more: Sequence[ListAppResponse]) -> str:
 
 async def _chosen(runner: Runner, choice: _Choice, limit: int | None) -> tuple[AppList, Sequence[ListAppResponse]]:
     """Return the apps that are wanted, and the next of those that there are more than that."""
-    from asyncsched.cli.targets import list_apps
+    from asyncsched.cli.app_arguments import list_apps
     from asyncsched.runner.results import AppList
 
     is_searched = choice.name is not None or choice.session is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from asyncsched.cli.targets import Target
+    from asyncsched.cli.app_arguments import Target
     from asyncsched.logs.stream import LogStream
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import DescribeAppResponse
@@ -87,13 +87,13 @@ async def _show(console: Console, runner: Runner, targets: Sequence[Target], cho
     import asyncio
     from contextlib import nullcontext
 
+    from asyncsched.cli.app_arguments import find_apps, typed
     from asyncsched.cli.apps import describe_found, finish, unknown
     from asyncsched.cli.errors import INTERRUPTED
-    from asyncsched.cli.lines import print_lines, printer_for
-    from asyncsched.cli.lines_prefix import Names
     from asyncsched.cli.log_ends import ends_told
-    from asyncsched.cli.targets import find_apps, typed
-    from asyncsched.cli.waiting import tell_what_runs_on
+    from asyncsched.cli.log_printer import print_lines, printer_for
+    from asyncsched.cli.log_printer_prefix import Names
+    from asyncsched.cli.wait_progress import tell_what_runs_on
     from asyncsched.logs.stream import LogStream
 
     found = await find_apps(console, runner, targets)
@@ -146,7 +146,7 @@ def _is_chosen(replica: ReplicaStatus, target: Target, choice: _Choice) -> bool:
 
 
 def _replicas(target: Target, choice: _Choice) -> tuple[int, ...] | None:
-    from asyncsched.cli.targets import parse_replicas
+    from asyncsched.cli.app_arguments import parse_replicas
 
     return target.replicas if target.replicas is not None else parse_replicas(choice.replica or "")
 

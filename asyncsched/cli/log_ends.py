@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from asyncsched.cli.colors import painted, state_color
 from asyncsched.cli.control_sequences import visible
-from asyncsched.cli.lines import LinePrinter
-from asyncsched.cli.lines_prefix import Names
+from asyncsched.cli.log_printer import LinePrinter
+from asyncsched.cli.log_printer_prefix import Names
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.runner import Runner

@@ -158,7 +158,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     _prepare_streams()
     console = Console()
     if "_ASYNCSCHED_COMPLETE" in os.environ:
-        from asyncsched.cli.complete_shells import complete
+        from asyncsched.cli.completion_shells import complete
 
         sys.exit(complete(app, console))
     code = _run(console, [_as_typed(arg) for arg in sys.argv[1:]] if args is None else args)

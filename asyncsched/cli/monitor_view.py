@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from asyncsched.cli.app_arguments import Found, Target, failures_of, find_apps, list_apps, list_named
 from asyncsched.cli.apps import finish
-from asyncsched.cli.changes import watch_found
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import exit_code, worst
-from asyncsched.cli.loop import warnings_to
-from asyncsched.cli.targets import Found, Target, failures_of, find_apps, list_apps, list_named
+from asyncsched.cli.run_async import warnings_to
+from asyncsched.cli.watch_lines import watch_found
 from asyncsched.runner.live_apps import LiveApps
 from asyncsched.runner.results import AppList
 from asyncsched.runner.runner import Runner

@@ -55,7 +55,7 @@ class _Run(Verb):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete the options of a component where one is named, else those of this verb."""
         if ctx.params.get("words"):
-            from asyncsched.cli.complete import run_words
+            from asyncsched.cli.completion_values import run_words
 
             return run_words(ctx, incomplete)
         return super().shell_complete(ctx, incomplete)
@@ -217,7 +217,7 @@ def _run_matrix(console: Console, launch: Launch, name: str, args: list[str], op
 
 def _maker(name: str, args: list[str]) -> Callable[[], AppDef]:
     """Return what makes the app of a component with these arguments."""
-    from asyncsched.cli.configured import check_components, component_defaults
+    from asyncsched.cli.command_config import check_components, component_defaults
     from asyncsched.errors import ComponentError
     from asyncsched.runner.config import load_config
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsched.cli.show import state_code
+from asyncsched.cli.json_rows import state_code
 from asyncsched.specs.state import AppState, AppStatus, ReplicaStatus
 from asyncsched.views.replicas import signal_of
 

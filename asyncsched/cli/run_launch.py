@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, cast
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import INTERRUPTED
 from asyncsched.cli.image_progress import image_progress
-from asyncsched.cli.last import note_launch
-from asyncsched.cli.lines import LinePrinter, print_lines, printer_for
-from asyncsched.cli.lines_prefix import Names
-from asyncsched.cli.loop import on_interrupt, run_with_runner
+from asyncsched.cli.json_rows import handle_row, state_code, status_row
+from asyncsched.cli.last_launched import note_launch
+from asyncsched.cli.log_printer import LinePrinter, print_lines, printer_for
+from asyncsched.cli.log_printer_prefix import Names
+from asyncsched.cli.run_async import on_interrupt, run_with_runner
 from asyncsched.cli.run_end import code_to_pass
-from asyncsched.cli.show import handle_row, state_code, status_row
 from asyncsched.errors import AsyncSchedError, UsageError
 from asyncsched.runner.config import Setting, load_config, run_options
 from asyncsched.runner.runner import Runner

@@ -10,11 +10,11 @@ import click
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import INTERRUPTED, worst
-from asyncsched.cli.last import note_launch
-from asyncsched.cli.loop import run_with_runner
+from asyncsched.cli.json_rows import state_code, status_row
+from asyncsched.cli.last_launched import note_launch
 from asyncsched.cli.question import can_ask, confirm
+from asyncsched.cli.run_async import run_with_runner
 from asyncsched.cli.run_launch import Launch
-from asyncsched.cli.show import state_code, status_row
 from asyncsched.runner.groups.group import JobGroup
 from asyncsched.runner.groups.job import Job
 from asyncsched.runner.runner import Runner

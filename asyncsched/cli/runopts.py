@@ -24,7 +24,7 @@ __all__ = ["command"]
 @scheduler_option("The same as an argument.")
 def command(console: Console, schedulers: tuple[str, ...], scheduler: str | None) -> int:
     """Show each run option with its type, its value, and where that comes from; of all schedulers by default."""
-    from asyncsched.cli.loop import run_with_runner
+    from asyncsched.cli.run_async import run_with_runner
 
     named = (*schedulers, scheduler) if scheduler else schedulers
     return run_with_runner(console, lambda runner: _show(console, runner, named))
@@ -33,7 +33,7 @@ def command(console: Console, schedulers: tuple[str, ...], scheduler: str | None
 async def _show(console: Console, runner: Runner, schedulers: Sequence[str]) -> int:
     """Print each option with its value and where that comes from."""
     from asyncsched.cli.errors import fail, worst
-    from asyncsched.cli.loop import answers, parted
+    from asyncsched.cli.run_async import answers, parted
     from asyncsched.errors import MissingExtraError
     from asyncsched.runner.config import load_config
 

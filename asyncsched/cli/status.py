@@ -12,7 +12,7 @@ from asyncsched.cli.verb import verb, with_apps
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from asyncsched.cli.targets import Found, Target
+    from asyncsched.cli.app_arguments import Found, Target
     from asyncsched.runner.runner import Runner
     from asyncsched.schedulers.responses import DescribeAppResponse
     from asyncsched.specs.handle import AppHandle
@@ -33,8 +33,8 @@ def command(console: Console, apps: tuple[str, ...], scheduler: str | None, watc
     APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
     the app that was launched last from here.
     """
+    from asyncsched.cli.app_arguments import find_apps
     from asyncsched.cli.apps import run_on_apps
-    from asyncsched.cli.targets import find_apps
 
     chosen = roles.split(",") if roles else None
 
@@ -49,10 +49,10 @@ async def _watch(console: Console, runner: Runner, found: Found, targets: Sequen
     """Print each change until all have ended; Ctrl-C says what runs on."""
     import asyncio
 
-    from asyncsched.cli.changes import watch_found
+    from asyncsched.cli.app_arguments import typed
     from asyncsched.cli.errors import INTERRUPTED
-    from asyncsched.cli.targets import typed
-    from asyncsched.cli.waiting import tell_what_runs_on
+    from asyncsched.cli.wait_progress import tell_what_runs_on
+    from asyncsched.cli.watch_lines import watch_found
 
     try:
         return await watch_found(console, runner, found)
@@ -64,7 +64,7 @@ async def _watch(console: Console, runner: Runner, found: Found, targets: Sequen
 async def _show(console: Console, runner: Runner, found: Found, roles: Collection[str] | None) -> int:
     """Print the status of the one app in full, of several as a table; return the exit code."""
     from asyncsched.cli.apps import describe_found, finish, unknown
-    from asyncsched.cli.show import error_row
+    from asyncsched.cli.json_rows import error_row
 
     known: dict[AppHandle, DescribeAppResponse] = {}
     rows: list[dict[str, object]] = []
@@ -117,7 +117,7 @@ async def _print_many(console: Console, runner: Runner, known: Mapping[AppHandle
 
 
 def _status_row(handle: AppHandle, answer: DescribeAppResponse, roles: Collection[str] | None) -> dict[str, object]:
-    from asyncsched.cli.show import status_row
+    from asyncsched.cli.json_rows import status_row
     from asyncsched.runner.convert import status_of
 
     started = sum(replica.state.is_started() for replica in answer.replicas)

@@ -52,7 +52,7 @@ class Verb(click.Command):
         try:
             return super().invoke(ctx)
         except ValueError as error:  # as ours for wrong names are
-            from asyncsched.cli.configured import with_origin
+            from asyncsched.cli.command_config import with_origin
 
             told = with_origin(error, self.name or "", self.taken_from_configuration(ctx))
             if told is error:
@@ -64,7 +64,7 @@ class Verb(click.Command):
         return configured(ctx)
 
     def _defaults(self, console: Console) -> dict[str, object]:
-        from asyncsched.cli.configured import command_defaults
+        from asyncsched.cli.command_config import command_defaults
 
         options = [param for param in self.params if isinstance(param, click.Option)]
         return command_defaults(self.name or "", options, console.say)
@@ -123,9 +123,9 @@ def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list
     """Return what completes a parameter, by its name in the module for that; only a shell that asks pays for it."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-        from asyncsched.cli import complete
+        from asyncsched.cli import completion_values
 
-        found: list[CompletionItem[str]] = getattr(complete, name)(ctx, param, incomplete)
+        found: list[CompletionItem[str]] = getattr(completion_values, name)(ctx, param, incomplete)
         return found
 
     return complete

@@ -13,7 +13,7 @@ from asyncsched.cli.verb import verb, with_apps, with_groups
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asyncsched.cli.targets import Target
+    from asyncsched.cli.app_arguments import Target
     from asyncsched.runner.runner import Runner
 
 __all__ = ["command"]
@@ -52,10 +52,10 @@ async def _wait(
     """Print each app with its state when it ends, until all, or the first, have; return the exit code of their ends."""
     import asyncio
 
+    from asyncsched.cli.app_arguments import find_apps, typed
     from asyncsched.cli.apps import finish
     from asyncsched.cli.errors import INTERRUPTED
-    from asyncsched.cli.targets import find_apps, typed
-    from asyncsched.cli.waiting import Waiting, tell_what_runs_on
+    from asyncsched.cli.wait_progress import Waiting, tell_what_runs_on
 
     waiting = Waiting(console, runner)
     is_stopped = False

@@ -13,7 +13,7 @@ from asyncsched.cli.verb import verb, with_apps, with_groups
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asyncsched.cli.targets import Target
+    from asyncsched.cli.app_arguments import Target
     from asyncsched.runner.runner import Runner
 
 __all__ = ["command"]
@@ -49,8 +49,8 @@ async def _serve(
 ) -> int:
     import asyncio
 
+    from asyncsched.cli.app_arguments import find_apps, list_apps
     from asyncsched.cli.errors import fail
-    from asyncsched.cli.targets import find_apps, list_apps
     from asyncsched.web.server import serving
 
     handles = None

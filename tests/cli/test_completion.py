@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.cli.complete import complete_beginning
-from asyncsched.cli.complete_shells import line_of
+from asyncsched.cli.completion_shells import line_of
+from asyncsched.cli.completion_values import complete_beginning
 from tests.cli._cli import Cli
 from tests.cli._terminal import Terminal
 

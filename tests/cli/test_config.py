@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.cli.configured import component_defaults
+from asyncsched.cli.command_config import component_defaults
 from asyncsched.components import get_component
 from asyncsched.errors import ConfigError, RunOptionError
 from asyncsched.runner.config import Config, config_template, load_config, run_options

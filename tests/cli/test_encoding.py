@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsched.cli.lines import LinePrinter, print_lines
+from asyncsched.cli.log_printer import LinePrinter, print_lines
 from asyncsched.logs.line import LogOrigin, label
 from asyncsched.logs.source import QueueSource
 from tests.cli._cli import WITHIN, Cli

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from asyncsched.cli.app_table import app_table, failure_lines
-from asyncsched.cli.show import list_row
+from asyncsched.cli.json_rows import list_row
 from asyncsched.cli.table import table
 from asyncsched.specs.state import AppState
 from asyncsched.views.apps import AppView

@@ -65,7 +65,7 @@ SENTENCES: dict[str, list[str]] = {
     ],
     "log: colours that are readable on black and white": [
         "test_terminal::test_replicas_have_colours_unless_somebody_says_no",
-        "test_lines::test_colours_can_be_read_on_black_and_on_white",
+        "test_log_printer::test_colours_can_be_read_on_black_and_on_white",
     ],
     "log: stderr can be told apart; ends are told where several are followed": [
         "test_terminal_views::test_prefixes_are_aligned_and_ends_are_told_where_several_are_followed"
@@ -128,7 +128,7 @@ SENTENCES: dict[str, list[str]] = {
 NOT_AT_A_TERMINAL = {
     "../specs/test_status_text::test_format_is_the_documents": "it is about a text in a program",
     "test_library_words::test_no_text_of_the_library_names_a_flag": "it reads all texts of the library",
-    "test_lines::test_colours_can_be_read_on_black_and_on_white": "it computes contrasts",
+    "test_log_printer::test_colours_can_be_read_on_black_and_on_white": "it computes contrasts",
     "test_terminal_safety::test_a_pipe_gets_what_replicas_write_as_it_is": "it is about pipes",
     "test_terminal_views::test_what_could_not_be_asked_is_no_row_of_a_list": "a terminal does not tell stderr apart",
     "test_terminal_views::test_a_list_as_json_tells_what_its_table_does": "JSON is for pipes",

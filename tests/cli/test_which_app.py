@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from asyncsched.cli.last import last_launched, note_launch
+from asyncsched.cli.last_launched import last_launched, note_launch
 from asyncsched.cli.main import VERBS
 from tests.cli._cli import Cli
 from tests.cli._terminal import Terminal

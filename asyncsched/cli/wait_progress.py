@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from asyncsched.cli.apps import describe_found, unknown
 from asyncsched.cli.console import Console
-from asyncsched.cli.loop import next_event
+from asyncsched.cli.json_rows import state_code, status_row
 from asyncsched.cli.progress_line import ProgressLine
-from asyncsched.cli.show import state_code, status_row
+from asyncsched.cli.run_async import next_event
 from asyncsched.cli.times import spent
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle

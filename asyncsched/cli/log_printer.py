@@ -14,8 +14,8 @@ from typing import TextIO
 from asyncsched.cli.colors import REPLICAS, RESET
 from asyncsched.cli.console import Console, to_json
 from asyncsched.cli.control_sequences import Cleaner, visible
-from asyncsched.cli.lines_footer import Footer
-from asyncsched.cli.lines_prefix import Names, Who, prefix_of
+from asyncsched.cli.log_printer_footer import Footer
+from asyncsched.cli.log_printer_prefix import Names, Who, prefix_of
 from asyncsched.cli.times import local_time
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.stream import LogStream

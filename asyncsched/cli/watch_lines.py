@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from asyncsched.cli.app_arguments import Found
 from asyncsched.cli.apps import finish, unknown
 from asyncsched.cli.colors import painted, state_color
 from asyncsched.cli.console import Console
 from asyncsched.cli.control_sequences import visible
-from asyncsched.cli.loop import next_event
+from asyncsched.cli.json_rows import state_code, status_row
 from asyncsched.cli.overview import overview_lines
-from asyncsched.cli.show import state_code, status_row
-from asyncsched.cli.targets import Found
+from asyncsched.cli.run_async import next_event
 from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle

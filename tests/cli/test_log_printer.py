@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from asyncsched.cli import lines_footer
+from asyncsched.cli import log_printer_footer
 from asyncsched.cli.colors import REPLICAS, state_color
-from asyncsched.cli.lines import FOOTER_EVERY, LinePrinter
-from asyncsched.cli.lines_prefix import Names
+from asyncsched.cli.log_printer import FOOTER_EVERY, LinePrinter
+from asyncsched.cli.log_printer_prefix import Names
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.specs import AppState, ReplicaStatus, RoleStatus, Stream
@@ -139,7 +139,7 @@ UP = "\x1b[{}A\x1b[J"
 
 @pytest.fixture
 def sized(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_footer, "terminal_size", lambda: os.terminal_size((30, 6)))
+    monkeypatch.setattr(log_printer_footer, "terminal_size", lambda: os.terminal_size((30, 6)))
 
 
 @pytest.mark.usefixtures("sized")

@@ -1,43 +1,43 @@
-"""Do something to each of several apps: cancel, delete."""
+"""What `cancel` and `delete` share: confirm, act on each app, report, and return the exit code."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from asyncsched.cli.app_arguments import Target, find_apps
 from asyncsched.cli.apps import describe_found, finish, unknown
 from asyncsched.cli.console import Console
 from asyncsched.cli.errors import INTERRUPTED
+from asyncsched.cli.json_rows import error_row, handle_row
 from asyncsched.cli.question import can_ask, confirm
-from asyncsched.cli.show import error_row, handle_row
-from asyncsched.cli.targets import Target, find_apps
-from asyncsched.cli.waiting import Waiting, tell_what_runs_on
+from asyncsched.cli.wait_progress import Waiting, tell_what_runs_on
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState
 
-__all__ = ["Deed"]
+__all__ = ["AppAction"]
 
 SHOWN = 5
-"""So many apps are named in a question."""
+"""How many apps a question lists."""
 
 ENDED = "had ended already"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
-    """What is done to apps.
+class AppAction:
+    """An action on apps.
 
     Attributes:
-        name: What it is called.
-        done: What is told of an app to which it was done.
-        act: Does it to apps, and returns what went wrong with each.
-        to_ended: Whether it is done to apps that have ended; else these are told, and left alone.
-        yes: Whether nothing is asked.
-        before: Called before that with all apps that were found, and those of them to which it is done.
-        always_asks: Whether a single app is asked about as well: nobody has named it.
-        waits: Whether to wait for the end of the apps.
+        name: The verb that questions use.
+        done: The text that reports success for an app.
+        act: Acts on apps and returns the error of each, or None.
+        to_ended: Whether to act on apps that have ended. If not, they are reported and left alone.
+        yes: Whether to act without asking.
+        before: Called before `act` with all apps that were found, and with those that are acted on.
+        always_asks: Whether to ask about a single app too, because the user did not name it.
+        waits: Whether to wait until the apps have ended.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Deed:
     waits: bool = False
 
     async def do(self, console: Console, runner: Runner, targets: Sequence[Target]) -> int:
-        """Do it to each app that is known, tell what was done, and return the exit code.
+        """Act on each app that exists, report the outcome, and return the exit code.
 
-        An unknown one is an error here: who types its name believes that it is there.
+        An app that does not exist is an error: the user named it and expects it to be there.
         """
         found = await find_apps(console, runner, targets, newest=False)
         told: dict[AppHandle, str | Exception] = {}
@@ -71,8 +71,8 @@ class Deed:
             await self.before(found.handles, chosen)
         told |= {handle: error for handle, error in (await self.act(chosen)).items() if error is not None}
         if console.format == "table":
-            for handle, deed in told.items():
-                self._say(console, handle, deed, states)
+            for handle, answer in told.items():
+                self._say(console, handle, answer, states)
         return await self._end(console, runner, told, states, list(found.failures))
 
     async def _may(self, console: Console, chosen: Mapping[AppHandle, AppState]) -> bool:
@@ -117,7 +117,7 @@ class Deed:
         states: dict[AppHandle, AppState],
         failures: list[Exception],
     ) -> bool:
-        """Wait for the ends, which are all that is wanted, whichever they are; return whether Ctrl-C has stopped it."""
+        """Wait until the apps have ended, in whatever state; return whether Ctrl-C stopped the wait."""
         import asyncio
 
         waiting = Waiting(console, runner, prints_json=False)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from asyncsched.cli.targets import Target, parse_replicas, parse_target
+from asyncsched.cli.app_arguments import Target, parse_replicas, parse_target
 from asyncsched.errors import MalformedHandleError
 
 

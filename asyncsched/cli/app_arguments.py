@@ -236,7 +236,7 @@ async def list_apps(
     chosen = [only] if only else chosen_schedulers()
     if not chosen:
         return await runner.list(states=states, since=since, limit=limit, group=group)
-    from asyncsched.cli.loop import answers
+    from asyncsched.cli.run_async import answers
     from asyncsched.runner.results import AppList
 
     told = await answers(lambda name: runner.list(name, states=states, since=since, limit=limit, group=group), chosen)

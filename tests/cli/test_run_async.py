@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import asyncio, os, signal
-from asyncsched.cli.loop import on_interrupt
+from asyncsched.cli.run_async import on_interrupt
 
 class Loop(asyncio.SelectorEventLoop):
     def add_signal_handler(self, *_):

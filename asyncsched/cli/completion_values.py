@@ -173,8 +173,8 @@ def _first_line(text: str) -> str:
 
 def apps(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Return the apps that the verb may be about, the newest first, each with its state and age."""
-    from asyncsched.cli.last import LAST
-    from asyncsched.cli.show import age
+    from asyncsched.cli.json_rows import age
+    from asyncsched.cli.last_launched import LAST
 
     if incomplete.startswith("@"):
         return complete_beginning(incomplete, [(LAST, "the app that was launched last from here")])
@@ -198,8 +198,8 @@ def _fits(row: ListAppResponse, verb: str | None) -> bool:
 
 def _rows(scheduler: str) -> list[ListAppResponse]:
     """Return the apps of one scheduler, or of all that answer in time, the newest first."""
-    from asyncsched.cli.loop import answers
-    from asyncsched.cli.targets import chosen_schedulers
+    from asyncsched.cli.app_arguments import chosen_schedulers
+    from asyncsched.cli.run_async import answers
 
     async def ask(runner: Runner) -> list[ListAppResponse]:
         async def rows(name: str) -> Sequence[ListAppResponse]:
@@ -216,7 +216,7 @@ def _rows(scheduler: str) -> list[ListAppResponse]:
 
 def _asked(ask: Callable[[Runner], Awaitable[AnswerT]]) -> AnswerT | None:
     """Return an answer of a runner; None where there is none."""
-    from asyncsched.cli.loop import SESSION, parameters
+    from asyncsched.cli.run_async import SESSION, parameters
     from asyncsched.runner.runner import Runner
 
     async def main() -> AnswerT:
