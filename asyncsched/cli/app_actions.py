@@ -71,8 +71,8 @@ class AppAction:
             await self.before(found.handles, chosen)
         told |= {handle: error for handle, error in (await self.act(chosen)).items() if error is not None}
         if console.format == "table":
-            for handle, answer in told.items():
-                self._say(console, handle, answer, states)
+            for handle, outcome in told.items():
+                self._say(console, handle, outcome, states)
         return await self._end(console, runner, told, states, list(found.failures))
 
     async def _may(self, console: Console, chosen: Mapping[AppHandle, AppState]) -> bool:

@@ -16,6 +16,7 @@ from asyncsched.runner.convert import app_def_of, status_of
 from asyncsched.runner.group_rows import rows_of_group
 from asyncsched.runner.results import AppList, AppStatuses
 from asyncsched.runner.runner_groups import _GroupingRunner
+from asyncsched.runner.runner_host import RunnerHost
 from asyncsched.runner.runner_many import _ManyRunner
 from asyncsched.runner.waiting import WaitResult, apps_of, check_wait, raise_unless_succeeded
 from asyncsched.runner.watch import AppEventStream, CompletionStream
@@ -144,7 +145,6 @@ class Runner(_GroupingRunner, _ManyRunner):
             for scheduler in {scheduler for scheduler, _ in apps.values()}:
                 await self._backends.open(scheduler)  # what cannot be used is told before a table is shown
             if not is_notebook() and can_show():
-                from asyncsched.runner.runner_host import RunnerHost
                 from asyncsched.runner.shown_apps import ShownApps
 
                 await show(ShownApps(RunnerHost(self), self._watch(apps)), leaves=True)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from asyncsched.logs.loop_time import budget_of
-from asyncsched.runner.runner_launch import _LaunchingRunner
-from asyncsched.runner.runner_streams import _StreamingRunner
+from asyncsched.runner.runner_host import RunnerHost, _HostedRunner
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.given import is_a, unexpected
 
@@ -36,7 +35,7 @@ class GroupArguments(TypedDict, total=False):
     keep_logs: str | os.PathLike[str] | None
 
 
-class _GroupingRunner(_LaunchingRunner, _StreamingRunner):
+class _GroupingRunner(_HostedRunner):
     """The operations on groups of jobs."""
 
     def group(
@@ -89,7 +88,6 @@ class _GroupingRunner(_LaunchingRunner, _StreamingRunner):
         from asyncsched.runner.groups.engine import Engine
         from asyncsched.runner.groups.group import JobGroup
         from asyncsched.runner.groups.settings import GroupSettings
-        from asyncsched.runner.runner_host import RunnerHost
 
         scheduler = self._backends.chosen(scheduler)
         self._backends.check([scheduler])

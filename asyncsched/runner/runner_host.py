@@ -10,22 +10,27 @@ from asyncsched.clock import Clock
 from asyncsched.logs.query import LogArguments
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler
-from asyncsched.runner.groups.settings import Cfg
+from asyncsched.runner.runner_launch import _LaunchingRunner
+from asyncsched.runner.runner_streams import _StreamingRunner
 from asyncsched.runner.watch import AppEventStream
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.handle import AppHandle, make_app_handle
 
 if TYPE_CHECKING:
-    from asyncsched.runner.runner_groups import _GroupingRunner
+    from asyncsched.runner.groups.settings import Cfg
 
 __all__ = ["RunnerHost"]
+
+
+class _HostedRunner(_LaunchingRunner, _StreamingRunner):
+    """The parts of a runner that groups of jobs and monitors need."""
 
 
 class RunnerHost:
     """Gives groups of jobs and monitors access to a runner."""
 
-    def __init__(self, runner: _GroupingRunner) -> None:
+    def __init__(self, runner: _HostedRunner) -> None:
         self._runner = runner
         self.enter = runner._enter
         self.open = runner._backends.open
