@@ -67,10 +67,9 @@ class SyncJob(Facade[Job]):
         """The state in `status`."""
         return self._wrapped.state
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, or will never start."""
-        return self._wrapped.is_over
+    def is_terminal(self) -> bool:
+        """Tell whether the job has ended, or will never start."""
+        return self._wrapped.is_terminal()
 
     @property
     def error(self) -> Exception | None:

@@ -41,7 +41,7 @@ def shell(script: str, *, replicas: int = 1, name: str = "main", **more: object)
 
 async def ended(scheduler: DockerScheduler, app_id: str) -> None:
     """Wait for an app's end."""
-    await anext(event async for event in scheduler.watch([app_id]) if event.over)
+    await anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
 
 
 async def hostnames(scheduler: DockerScheduler, app_id: str) -> list[str]:

@@ -39,7 +39,7 @@ def program(*command: str, replicas: int = 1) -> AppDef:
 
 async def ended(scheduler: SlurmScheduler, app_id: str) -> None:
     """Wait for an app's end."""
-    await anext(event async for event in scheduler.watch([app_id]) if event.over)
+    await anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
 
 
 PEER_APP = """

@@ -78,7 +78,7 @@ async def _watch(scheduler: AWSBatchScheduler, jobs: Iterable[str]) -> dict[str,
     seen: dict[str, float] = {}
     async with scheduler.watch([f"{QUEUE}:{job}" for job in jobs]) as watch:
         async for event in watch:
-            if event.over:
+            if event.is_terminal():
                 seen[event.app_id.rpartition(":")[2]] = time.time()
     return seen
 

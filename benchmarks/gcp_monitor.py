@@ -61,7 +61,7 @@ async def _watch(scheduler: GCPBatchScheduler, jobs: Iterable[str]) -> dict[str,
     seen: dict[str, float] = {}
     async with scheduler.watch([f"{PLACE}:{job}" for job in jobs]) as watch:
         async for event in watch:
-            if event.over:
+            if event.is_terminal():
                 seen[event.app_id.rpartition(":")[2]] = time.time()
     return seen
 

@@ -80,7 +80,7 @@ async def _monitored(cluster: Fake) -> tuple[Rounds[_Seen], int]:
             began, seen = time.process_time(), dict[str, float]()
             async with scheduler.watch([f"{NAMESPACE}:{name}" for name in ends]) as watch:
                 async for event in watch:
-                    if event.over:
+                    if event.is_terminal():
                         if event.state is not AppState.SUCCEEDED:
                             raise RuntimeError(f"{event.app_id} is over, and was not told as it ended: {event}")
                         seen[event.app_id.partition(":")[2]] = time.time()

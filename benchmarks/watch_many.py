@@ -124,7 +124,7 @@ async def _watched(count: int, watchers: int) -> AsyncIterator[tuple[Measure, Me
 async def _read(stream: StateStream, clock: VirtualClock, seen: dict[str, float]) -> None:
     async with stream:
         async for event in stream:
-            if event.over:
+            if event.is_terminal():
                 seen[event.app_id] = clock.monotonic()
 
 

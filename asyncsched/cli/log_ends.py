@@ -57,7 +57,7 @@ class _Ends:
                 looking = asyncio.create_task(self._look())
                 try:
                     async for event in events:
-                        if event.over:
+                        if event.is_terminal():
                             self._unread.append(app_view(event.handle, event.current))
                     await self._look(to_the_end=True)
                 finally:
@@ -68,7 +68,7 @@ class _Ends:
 
     async def _look(self, *, to_the_end: bool = False) -> None:
         while self._unread or not to_the_end:
-            for view in [view for view in self._unread if self._lines.is_over(view.app_id)]:
+            for view in [view for view in self._unread if self._lines.is_terminal(view.app_id)]:
                 self._unread.remove(view)
                 self._printer.tell(self._line(view))
             await asyncio.sleep(LOOK_EVERY)

@@ -77,10 +77,10 @@ class Waiting:
         async with self._runner.watch(self.handles) as events:
             while (event := await next_event(events, self.failures.append)) is not None:
                 self.states[event.handle] = event.state
-                if event.over:
+                if event.is_terminal():
                     await self._tell(event.handle, event.current)
                 self._show()
-                if first and event.over and event.current is not None:
+                if first and event.is_terminal() and event.current is not None:
                     return
 
     async def _tell(self, handle: AppHandle, status: AppStatus | None) -> None:

@@ -30,7 +30,7 @@ async def watch_found(console: Console, runner: Runner, found: Found) -> int:
                 failures.append(await unknown(runner, event.handle))
                 continue
             changes.tell(event)
-            if event.over:
+            if event.is_terminal():
                 codes.append(state_code(event.state))
     if console.format == "json":
         console.print_rows((), changes.rows)

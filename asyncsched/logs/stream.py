@@ -144,8 +144,8 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
     def _waiting(self) -> int:
         return length_hint(self._ready)  # exact for the iterator of a sequence
 
-    def is_over(self, app_id: str) -> bool:
-        """Tell whether all lines of one of its apps have been taken, while others may still write."""
+    def is_terminal(self, app_id: str) -> bool:
+        """Tell whether the log of one of its apps has ended and all its lines were taken; others may still write."""
         return not self._waiting and self._core.merge.is_over(app_id)
 
     def statistics(self) -> LogStatistics:

@@ -35,9 +35,8 @@ class AppEvent(NamedTuple):
         """The app's state; UNKNOWN if it is gone without having ended."""
         return AppState.UNKNOWN if self.current is None else self.current.state
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will change: the app has ended or is gone."""
+    def is_terminal(self) -> bool:
+        """Tell whether this is the app's last event: the app has ended, or its scheduler does not know it any more."""
         return self.gone or self.state.is_terminal()
 
 

@@ -80,7 +80,7 @@ class WaitResult:
     def note(self, event: AppEvent) -> None:
         """Take note of what a watch has told."""
         app = _app_of(event.handle)
-        if event.over:
+        if event.is_terminal():
             self._left.pop(app, None)
             self._ended[app] = event.current
         else:

@@ -162,7 +162,7 @@ class _Core(StreamCore):
                 raise
             if event is not None:
                 self._arms[name] = self._arms.pop(name)  # the others come first next time
-                if event.over:
+                if event.is_terminal():
                     self.watched.discard(event.handle)
                 self._events += 1
                 self._on_event(event)
@@ -292,7 +292,7 @@ class CompletionStream(AsyncStream[tuple[AppHandle, AppStatus | None]]):
     async def __anext__(self) -> tuple[AppHandle, AppStatus | None]:
         while True:
             event = await anext(self._events)
-            if event.over:
+            if event.is_terminal():
                 return event.handle, event.current
 
     async def aclose(self) -> None:

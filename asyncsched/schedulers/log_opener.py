@@ -67,7 +67,7 @@ class LogOpener:
             while (event := await self._next(watch, query)) is not None:
                 told = True
                 await self._update(self._existing(event.current, query), query, sink)
-                if event.over:
+                if event.is_terminal():
                     break
         finally:
             await watch.aclose()

@@ -155,9 +155,8 @@ class StateEvent(NamedTuple):
             return AppState.UNKNOWN
         return self.current.state
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will change: the app has ended or is gone."""
+    def is_terminal(self) -> bool:
+        """Tell whether this is the app's last event: the app has ended, or its service does not know it any more."""
         return self.gone or (self.current is not None and self.current.state.is_terminal())
 
 

@@ -99,9 +99,9 @@ class Subscription(StreamCore):
         )
         if self._pending.pop(app_id, None) is not None:
             self._merged += 1
-        if previous is None or event.over or mark != self._prints.get(app_id):
+        if previous is None or event.is_terminal() or mark != self._prints.get(app_id):
             self._pending[app_id] = event, mark
-        if event.over:
+        if event.is_terminal():
             del self._watched[app_id]
             self._over.add(app_id)
             self._feed.unsubscribe(app_id, self)
@@ -149,7 +149,7 @@ class Subscription(StreamCore):
             event = event._replace(current=own_copy(event.current))  # the feed's is shared by all who watch
         self._told[app_id] = event.current
         self._prints[app_id] = mark
-        if event.over:
+        if event.is_terminal():
             del self._told[app_id], self._prints[app_id]
         self._events += 1
         return event

@@ -180,7 +180,7 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
     def _wait(self, app_id: str) -> None:
         with self._facade.watch([app_id]) as events:
             for event in events:
-                if event.over:
+                if event.is_terminal():
                     return
 
     # `list` is last: as a method it hides the builtin in the annotations below it.

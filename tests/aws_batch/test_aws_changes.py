@@ -36,7 +36,7 @@ async def test_ten_thousand_jobs_cost_ten_calls_a_second_and_ends_are_seen_soon(
     async with scheduler.watch([f"{QUEUE}:{job.name}" for job in jobs]) as watch:
         while len(delays) < MANY // 2:
             event = await anext(watch)
-            if event.over:
+            if event.is_terminal():
                 assert AppState.SUCCEEDED == event.state
                 delays.append(clock.monotonic() - began - ends[event.app_id.rpartition(":")[2]])
         seconds = clock.monotonic() - began
@@ -90,7 +90,7 @@ async def test_statuses_that_no_watched_job_is_in_are_not_listed(virtual: Virtua
         for job in jobs[:2]:
             cloud.batch.listed.clear()
             cloud.timeline.after(20, partial(end, cloud, job))
-            await anext(event async for event in watch if event.over)
+            await anext(event async for event in watch if event.is_terminal())
 
     assert {"RUNNING"} == cloud.batch.listed.keys()
 
@@ -105,7 +105,7 @@ async def test_a_page_token_that_expires_costs_a_watch_nothing(virtual: Virtual)
     cloud.timeline.after(20, lambda: end(cloud, jobs[0]))
     async with scheduler.watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
         async for event in watch:
-            if event.over:
+            if event.is_terminal():
                 break
 
     assert (f"{QUEUE}:{jobs[0].id}", AppState.SUCCEEDED) == (event.app_id, event.state)

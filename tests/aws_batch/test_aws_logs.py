@@ -254,7 +254,7 @@ async def test_lines_that_come_after_the_end_are_waited_for(virtual: Virtual) ->
     assert ["early", "last words"] == [line.text for line in await tail(scheduler, app_id)]
     again = await scheduler.submit(nodes(1, ["line", "last words"]), CFG)
     async for event in scheduler.watch([again]):
-        if event.over:
+        if event.is_terminal():
             break
     assert ["last words"] == [line.text async for line in scheduler.log_iter(again)]
 

@@ -44,7 +44,7 @@ async def test_actions_and_calls_are_those_that_are_made(virtual: Virtual) -> No
 
     async def end(app_id: str) -> None:
         async for event in scheduler.watch([app_id]):
-            if event.over:
+            if event.is_terminal():
                 return
 
     await count("submit (first of its kind)", lambda: scheduler.submit(app, CFG))

@@ -76,7 +76,7 @@ async def test_an_app_goes_its_way(scheduler: AWSBatchScheduler, replicas: int) 
     events = [event async for event in scheduler.watch([app_id])]
     found = await scheduler.describe(app_id)
 
-    assert events[-1].over
+    assert events[-1].is_terminal()
     assert found is not None
     assert (app_id, "app", "session") == (found.app_id, found.name, found.session)
     assert replicas == len(found.replicas)

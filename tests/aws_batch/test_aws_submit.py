@@ -176,7 +176,7 @@ async def test_a_definition_of_its_own_goes_when_the_app_is_over(virtual: Virtua
 
     async for event in scheduler.watch([app_id]):
         states = [row["status"] for row in virtual.cloud.definitions.revisions[name]]
-        assert ["ACTIVE"] == states or event.over
+        assert ["ACTIVE"] == states or event.is_terminal()
     await virtual.clock.sleep(5)
 
     assert ["INACTIVE"] == [row["status"] for row in virtual.cloud.definitions.revisions[name]]
@@ -361,7 +361,7 @@ async def test_tags_leave_room_for_those_that_a_submit_and_a_delete_add(virtual:
     ended = [event async for event in scheduler.watch([app_id])][-1]
     await scheduler.delete(app_id)
 
-    assert ended.over
+    assert ended.is_terminal()
     assert not await scheduler.exists(app_id)
 
 

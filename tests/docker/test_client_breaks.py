@@ -63,7 +63,7 @@ async def test_a_log_whose_connection_is_cut_at_any_byte_is_whole(proxy: Cutting
     async with DockerScheduler("session") as scheduler:
         app_id = await scheduler.submit(app(shell(script.replace("$0", "end" if ended else "wait"))))
         if ended:
-            await anext(event async for event in scheduler.watch([app_id]) if event.over)
+            await anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
         size = sum(len(line) + 39 for line in ("one\n", "two\n", "three\n", "unfinished")) + 300
         places = iter(range(1, size))
 
@@ -93,7 +93,7 @@ async def test_a_log_gets_on_however_little_a_connection_lets_through(
         scheduler.retry_for = 20
         app_id = await scheduler.submit(app(shell(burst + mixed)))
         if not tail:
-            await anext(event async for event in scheduler.watch([app_id]) if event.over)
+            await anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
         proxy.room = lambda line: room if "/logs?" in line else None
         seen: dict[Stream, list[str]] = defaultdict(list)
         async for line in scheduler.log_iter(app_id, should_tail=tail):
@@ -148,7 +148,9 @@ async def test_who_waits_is_told_as_soon_as_the_daemon_says_so(scheduler: Docker
     async with DockerScheduler("another") as other:
         for _ in range(10):
             app_id = await scheduler.submit(app(shell("sleep 0.3")))
-            told = asyncio.ensure_future(anext(event async for event in scheduler.watch([app_id]) if event.over))
+            told = asyncio.ensure_future(
+                anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
+            )
             late = 0
             while not told.done():
                 status = await other.describe(app_id)
@@ -266,7 +268,7 @@ async def read_to_the_end(scheduler: DockerScheduler, app_id: str) -> object:
 
 async def end_and_remove(scheduler: DockerScheduler, app_id: str) -> object:
     await scheduler.kill(app_id)
-    await anext(event async for event in scheduler.watch([app_id]) if event.over)
+    await anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
     await scheduler.delete(app_id)
     return await scheduler.describe(app_id)
 
@@ -420,13 +422,13 @@ async def test_two_submits_of_one_app_start_each_replica_once(
                 await eventually(lambda: late.count("POST") == 3)
                 proxy.release()
                 await making
-                await anext(event async for event in made_it.watch([info.app_id]) if event.over)
+                await anext(event async for event in made_it.watch([info.app_id]) if event.is_terminal())
                 late.release()
                 await completing
         else:
             async with DockerScheduler("session") as other:
                 await other.schedule(info)
-                await anext(event async for event in other.watch([info.app_id]) if event.over)
+                await anext(event async for event in other.watch([info.app_id]) if event.is_terminal())
             proxy.release()
             await making
         assert [info.app_id] == [row.app_id for row in await made_it.list()]
@@ -451,7 +453,7 @@ async def test_a_cancel_that_is_cut_off_at_any_request_is_done_or_says_so(
             except UnavailableError:
                 proxy.drop = lambda at, line: ""
                 await scheduler.cancel(app_id)
-            last = await anext(event async for event in scheduler.watch([app_id]) if event.over)
+            last = await anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
             proxy.drop = lambda at, line: ""
             assert AppState.CANCELLED is last.state
             await scheduler.delete(app_id)
@@ -492,7 +494,7 @@ async def test_runs_that_come_while_a_stream_is_opened_are_told_apart(proxy: Cut
         tail = asyncio.create_task(collected(scheduler, app_id))
         await eventually(lambda: proxy.count("/logs") == 1)
         gate.open()
-        await anext(event async for event in scheduler.watch([app_id]) if event.over)
+        await anext(event async for event in scheduler.watch([app_id]) if event.is_terminal())
         proxy.release()
         attempts = await tail
 

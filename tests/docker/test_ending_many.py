@@ -91,7 +91,7 @@ async def test_apps_of_a_daemon_are_cancelled_over_one_list(proxy: CuttingProxy)
     async with DockerScheduler("session") as submitter, DockerScheduler("another") as scheduler:
         ids = [await submitter.submit(app(shell(OBEYS))) for _ in range(4)]
         await submitter.cancel(ids[0])
-        await anext(event async for event in submitter.watch(ids[:1]) if event.over)
+        await anext(event async for event in submitter.watch(ids[:1]) if event.is_terminal())
         await scheduler.list()  # that it is connected
         proxy.requests.clear()
 
@@ -99,7 +99,7 @@ async def test_apps_of_a_daemon_are_cancelled_over_one_list(proxy: CuttingProxy)
 
         made = Counter(kind_of(line) for line in proxy.requests if "/events" not in line)
         async with submitter.watch(ids) as watch:
-            ends = {event.app_id: event.state async for event in watch if event.over}
+            ends = {event.app_id: event.state async for event in watch if event.is_terminal()}
 
     assert dict.fromkeys([*ids, "nobody"]) == told
     assert {"list": 1, "inspect": 3, "rename": 3, "stop": 3} == made

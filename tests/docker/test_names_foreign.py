@@ -168,7 +168,7 @@ async def test_a_daemon_with_foreign_containers_tells_of_ours(scheduler: DockerS
         dockerd.api.json("POST", f"/containers/create?name={name}", body)
     app_id = await scheduler.submit(app(shell("sleep 0.1")))
     ids = [app_id, "a/b", "digits", "session", "nested"]
-    ends = [event async for event in scheduler.watch([app_id]) if event.over]
+    ends = [event async for event in scheduler.watch([app_id]) if event.is_terminal()]
     told = await scheduler.describe_many(ids)
     alone = {app_id: await scheduler.describe(app_id) for app_id in ids}
     rows = {row.app_id: (row.state, row.app_handle) for row in await scheduler.list()}

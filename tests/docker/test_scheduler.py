@@ -34,7 +34,7 @@ pytestmark = pytest.mark.service("dockerd")
 
 async def end(scheduler: DockerScheduler, app_id: str) -> AppState:
     async for event in scheduler.watch([app_id]):
-        if event.over:
+        if event.is_terminal():
             return event.state
     raise AssertionError("the watch ended before the app")
 

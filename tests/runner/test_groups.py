@@ -45,7 +45,7 @@ async def test_the_first_failure_ends_the_others_and_is_raised_at_the_end(rig: G
             never = group.start(work(), name="never")
             await bad
             late = group.start(work(), name="late")
-            assert late.is_over
+            assert late.is_terminal()
     assert 1 == len(caught.value.exceptions)
     assert [bad] == [*group.failed]
     assert ["CANCELLED", "FAILED", "CANCELLED", "CANCELLED"] == [str(j.state) for j in (slow, bad, never, late)]
@@ -123,7 +123,7 @@ async def test_jobs_that_are_done_already_are_taken_up_in_small_steps(
 
         monkeypatch.setattr(engine, "_is_settled", settle)
         engine.fill()
-        assert 0 < sum(job.is_over for job in jobs) <= 10
+        assert 0 < sum(job.is_terminal() for job in jobs) <= 10
         await group.wait()
         assert 100 == group.counts.done
 

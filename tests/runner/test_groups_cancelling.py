@@ -40,7 +40,7 @@ async def test_waits_that_are_cancelled_by_level_touch_no_job() -> None:
                 with anyio.move_on_after(0):
                     await wait()
                     await wait()
-            assert not job.is_over
+            assert not job.is_terminal()
             rig.let_go()
         assert AppState.SUCCEEDED is job.state
 

@@ -111,7 +111,7 @@ async def test_jobs_that_never_start_as_the_runner_is_closed_are_told(rig: Group
             job = group.start(work())
             await begun.wait()
             await runner.close()
-            assert job.is_over
+            assert job.is_terminal()
     with pytest.raises(ClosedError):
         await group.cancel()
 
@@ -169,7 +169,7 @@ async def test_a_group_with_a_key_hears_it_while_a_job_waits_to_be_started_again
         await asyncio.to_thread(call_off, "sweep", [runner.name], [])
         attempts = job.attempts
         await rig.clock.advance(LOOK_PAUSE)  # the job's own pause is half a minute at least
-        await eventually(lambda: job.is_over)
+        await eventually(job.is_terminal)
     assert (AppState.CANCELLED, attempts) == (job.state, job.attempts)
 
 

@@ -173,7 +173,7 @@ class GroupMachine(GroupRules):
                 await self.rig.clock.advance(2)
                 await task
                 flight = self.group._engine.flights.get(job.handle) if job.handle else None
-                assert job.is_over or self.rig.runner._closed or (flight is not None and flight.asked), job
+                assert job.is_terminal() or self.rig.runner._closed or (flight is not None and flight.asked), job
 
         self.run(go)
 
@@ -301,7 +301,9 @@ class GroupMachine(GroupRules):
             assert phases.count(Phase.RUNNING) == len(engine.flights) - len(engine.strays)
             waiting = phases.count(Phase.WAITING)
             assert engine.stopping or not waiting or len(engine.launching) + len(engine.flights) == self.limit
-            assert len(engine.ledger.ended) == len({*engine.ledger.ended}) == sum(phase.is_over for phase in phases)
+            assert (
+                len(engine.ledger.ended) == len({*engine.ledger.ended}) == sum(phase.is_terminal() for phase in phases)
+            )
 
     @invariant()
     def none_runs_longer_than_its_timeout(self) -> None:
@@ -329,7 +331,7 @@ class GroupMachine(GroupRules):
     def every_job_has_one_outcome(self) -> None:
         assert sum(self.group.counts) == len(self.group.jobs)
         for job in self.group.jobs:
-            if job.is_over:
+            if job.is_terminal():
                 assert self.outcomes.setdefault(job, job.state) is job.state
             else:
                 assert job not in self.outcomes
@@ -354,7 +356,7 @@ class GroupMachine(GroupRules):
             assert not left, left
             assert not self.cancels or {*self.group.left_running} <= {*self.group._engine.lost}
             assert not self.cancels or not self.open_apps or self.group._engine.lost
-            assert all(job.is_over or job in self.group.left_running for job in self.group.jobs)
+            assert all(job.is_terminal() or job in self.group.left_running for job in self.group.jobs)
         self.every_job_has_one_outcome()
         for _ in range(2000):
             if self.reader.done():
@@ -362,7 +364,7 @@ class GroupMachine(GroupRules):
             await self.rig.clock.advance(1)
         await self.reader
         assert len(self.told) == len({*self.told})
-        if all(job.is_over for job in self.group.jobs) and not self.rig.runner._closed:
+        if all(job.is_terminal() for job in self.group.jobs) and not self.rig.runner._closed:
             assert [*self.group._engine.ledger.ended] == [job async for job in self.group.as_completed()]
             assert {*self.group.jobs} == {*self.group._engine.ledger.ended}
 

@@ -32,7 +32,7 @@ async def test_events_tell_of_jobs_that_start_later_too(rig: GroupRig) -> None:
         async for event in group.events():
             if isinstance(event, LogLine):
                 lines.append(event.text)
-            elif event.over:
+            elif event.is_terminal():
                 ends.append(event.handle)
             elif event.state is AppState.PENDING and len(group.jobs) == 1:
                 group.start(work("echo second; exit 0"))
@@ -46,7 +46,7 @@ async def test_events_tell_each_attempt(rig: GroupRig) -> None:
         job = group.start(work("echo again; exit 1"))
         told = [event async for event in group.events()]
     assert 2 == sum(isinstance(each, LogLine) for each in told)
-    assert [*job.attempts] == [each.handle for each in told if isinstance(each, AppEvent) and each.over]
+    assert [*job.attempts] == [each.handle for each in told if isinstance(each, AppEvent) and each.is_terminal()]
 
 
 async def test_events_of_many_jobs(rig: GroupRig) -> None:
@@ -59,7 +59,7 @@ async def test_events_of_many_jobs(rig: GroupRig) -> None:
         async for event in group.events():
             if isinstance(event, LogLine):
                 lines.add(event.text)
-            elif event.over:
+            elif event.is_terminal():
                 ends.add(event.handle)
     assert {str(number) for number in range(200)} == lines
     assert {job.handle for job in group.jobs} == ends
@@ -85,7 +85,7 @@ async def test_events_that_are_dropped_or_cancelled_leave_nothing_with_the_group
             del step, events
             gc.collect()
             await eventually(lambda: _let_go(group, before))
-        assert not job.is_over
+        assert not job.is_terminal()
         rig.let_go()
 
 

@@ -168,13 +168,13 @@ async def test_it_tells_when_one_app_has_been_read_to_its_end() -> None:
         first.end()
         assert ["one", "two"] == [(await anext(stream)).text for _ in range(2)]
         reading = asyncio.ensure_future(anext(stream))
-        await eventually(lambda: stream.is_over("a-1"))
-        assert not stream.is_over("a-2")
+        await eventually(lambda: stream.is_terminal("a-1"))
+        assert not stream.is_terminal("a-2")
         second.write("three", "four")
         second.end()
         await reading
-        assert not stream.is_over("a-2"), "a line of it has not been taken"
+        assert not stream.is_terminal("a-2"), "a line of it has not been taken"
         await anext(stream)
         with pytest.raises(StopAsyncIteration):
             await anext(stream)
-        assert stream.is_over("a-2")
+        assert stream.is_terminal("a-2")

@@ -67,7 +67,7 @@ async def test_a_watch_to_which_they_are_added_and_of_which_they_are_discarded(
     while (event := await step).handle != running:  # of some it was told before they were discarded
         step = asyncio.create_task(anext(events))
 
-    assert event.over
+    assert event.is_terminal()
     assert 0 == events.watched
     await events.aclose()
 

@@ -52,7 +52,7 @@ async def test_an_unknown_app_is_gone_and_one_that_vanishes_is_unknown(rig: Rig)
     assert ("polled://me/nosuchapp", None, AppState.UNKNOWN) == (unknown.handle, unknown.current, unknown.state)
     rig.vanish(handle)
     (gone,) = [event async for event in events]
-    assert (handle, True, AppState.UNKNOWN, True) == (gone.handle, gone.gone, gone.state, gone.over)
+    assert (handle, True, AppState.UNKNOWN, True) == (gone.handle, gone.gone, gone.state, gone.is_terminal())
 
 
 async def test_apps_are_added_and_discarded_while_it_runs(rig: Rig) -> None:

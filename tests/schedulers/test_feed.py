@@ -65,7 +65,7 @@ async def launch(service: FakeService, count: int) -> list[str]:
 
 async def end_of(scheduler: FakeScheduler, app_id: str) -> AppState:
     async for event in scheduler.watch([app_id]):
-        if event.over:
+        if event.is_terminal():
             return event.state
     raise AssertionError("the watch ended without an end")
 
@@ -95,7 +95,7 @@ async def test_a_thousand_waiters_on_a_thousand_apps_make_the_calls_of_one(
 
     assert together == pytest.approx(100, abs=11) == alone
     assert {AppState.SUCCEEDED} == {waiter.result() for waiter in waiters}
-    assert 1000 == sum(event.over for event in one.result())
+    assert 1000 == sum(event.is_terminal() for event in one.result())
 
 
 @pytest.mark.parametrize(

@@ -124,12 +124,12 @@ class WatchMachine(RuleBasedStateMachine):
     def _take(self, event: StateEvent) -> None:
         seen = self.events.setdefault(event.app_id, [])
         assert event.app_id in self.watched
-        assert not (seen and seen[-1].over)
+        assert not (seen and seen[-1].is_terminal())
         assert event.previous == (seen[-1].current if seen else None)
         seen.append(event)
 
     def _over(self, app_id: str) -> bool:
-        return bool(self.events.get(app_id)) and self.events[app_id][-1].over
+        return bool(self.events.get(app_id)) and self.events[app_id][-1].is_terminal()
 
     @invariant()
     def bounded(self) -> None:
@@ -150,7 +150,7 @@ class WatchMachine(RuleBasedStateMachine):
         for app_id in self.watched:
             last = self.events[app_id][-1]
             app = self.service.apps.get(app_id)
-            if last.over:
+            if last.is_terminal():
                 continue  # it was over when that was told; what came later under this id is another app
             assert app is not None
             assert not app.ended

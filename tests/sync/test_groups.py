@@ -42,7 +42,7 @@ def test_states_lines_and_kept_logs(tmp_path: Path) -> None:
                 group.monitor()
         assert ["0", "1"] == [each.text for each in told if isinstance(each, LogLine)]
         assert {job.handle for job in jobs} == {  # an app's end follows its own lines, not another app's end
-            each.handle for each in told if isinstance(each, AppEvent) and each.over
+            each.handle for each in told if isinstance(each, AppEvent) and each.is_terminal()
         }
         assert ["0\n", "1\n"] == sorted(path.read_text() for path in tmp_path.rglob("*.log"))
         assert {} == group.lost_logs

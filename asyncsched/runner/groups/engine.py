@@ -176,7 +176,7 @@ class Engine(Following):
         left = "; ".join(notes_of(error))
         if not self._leave_behind(job, error) and left:
             self.lost.append(job)
-        if not job.is_over:
+        if not job.is_terminal():
             self.over(job, Phase.CANCELLED, left or "ended while it was launched")
 
     def _leave_behind(self, job: Job, error: BaseException) -> bool:
@@ -206,7 +206,7 @@ class Engine(Following):
             self._undecided.append((job, verdict))  # it is no failure if the whole group was meant
         elif job is not None:
             self.judged(job, verdict)
-        elif not flight.of.is_over:
+        elif not flight.of.is_terminal():
             flight.of._phase, flight.of._last = phase_of(verdict.status.state), verdict.status
         self.fill()
         self.ledger.wake()
@@ -268,7 +268,7 @@ class Engine(Following):
                     task.cancel()
         if cancel and not self._cancelling:
             self._cancelling = True
-            others = sum(not flight.of.is_over for flight in self.strays)
+            others = sum(not flight.of.is_terminal() for flight in self.strays)
             if others:
                 told = "group %s: %d apps of an earlier run, whose jobs were not started again, are ended"
                 _log.warning(told, self.settings.name, others)
@@ -303,7 +303,7 @@ class Engine(Following):
         budget.begin()
         while self._queue:
             job = self._queue.popleft()
-            if not job.is_over:
+            if not job.is_terminal():
                 self.over(job, Phase.CANCELLED, NEVER_STARTED)
             await budget.breathe()
 

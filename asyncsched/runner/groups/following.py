@@ -119,7 +119,7 @@ class Following(abc.ABC):
         if flight is None:
             return
         status = event.current or AppStatus(AppState.UNKNOWN, msg=GONE, handle=event.handle)
-        if event.over:
+        if event.is_terminal():
             self.landed(flight, judge(status, gone=event.gone, asked=flight.asked, late=flight.late))
             return
         if status.state is AppState.UNKNOWN:

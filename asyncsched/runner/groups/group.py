@@ -173,7 +173,7 @@ class JobGroup(AsyncOnly):
         Cancelling this touches no job.
         """
         for job in self.jobs:
-            if not job.is_over:
+            if not job.is_terminal():
                 await job
         if self._engine.error is not None and self._engine.was_cut:  # jobs that never started are over by that
             raise for_one(self._engine.error)
@@ -316,7 +316,7 @@ class JobGroup(AsyncOnly):
 
     def __str__(self) -> str:
         strays = self._engine.strays
-        earlier = sum(not flight.of.is_over for flight in strays)
+        earlier = sum(not flight.of.is_terminal() for flight in strays)
         told = [f"{earlier} of an earlier run"] if earlier else []
         told += [f"{len(strays) - earlier} left by launches that failed"] if len(strays) > earlier else []
         return ", and ".join([f"{self.name}: {self.counts}", *told])

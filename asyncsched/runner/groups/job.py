@@ -37,9 +37,8 @@ class Phase(Enum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing comes after it."""
+    def is_terminal(self) -> bool:
+        """Tell whether this phase is the last one."""
         return self in (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
 
 
@@ -129,7 +128,7 @@ class Job(AsyncOnly):
     @property
     def status(self) -> AppStatus:
         """How it is doing, as far as is known here; before its start, what it waits for."""
-        if self._last is not None and (self._phase is Phase.RUNNING or self._phase.is_over):
+        if self._last is not None and (self._phase is Phase.RUNNING or self._phase.is_terminal()):
             return self._last
         return self._owner.waiting_status(self)
 
@@ -138,16 +137,15 @@ class Job(AsyncOnly):
         """Its state, which is that of `status`."""
         return self.status.state
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, or will never start."""
-        return self._phase.is_over
+    def is_terminal(self) -> bool:
+        """Tell whether the job has ended, or will never start."""
+        return self._phase.is_terminal()
 
     def __await__(self) -> Generator[object, None, AppStatus]:
         return self._wait().__await__()
 
     async def _wait(self) -> AppStatus:
-        if not self._phase.is_over:
+        if not self._phase.is_terminal():
             waiter = self._owner.new_waiter()
             waiters = self._waiters = {} if self._waiters is None else self._waiters
             waiters[waiter] = None

@@ -85,6 +85,6 @@ class JobRequests:
         """End a job whose block was left."""
         if self._end_group is not None:
             await self._end_group()
-        elif not job.is_over:
+        elif not job.is_terminal():
             await self.cancel_job(job)
             await job

@@ -86,7 +86,7 @@ class Leaving:
             await self._keeper.finish()
         running = [job for job in engine.ledger.jobs if job._phase is Phase.RUNNING]
         for flight in engine.strays:
-            if not flight.of.is_over:
+            if not flight.of.is_terminal():
                 flight.of._last = flight.status
         self.left = [*engine.lost, *running, *(flight.of for flight in engine.strays)]
         await engine.close(

@@ -65,5 +65,5 @@ class PodPendingLimits:
     async def _started(self, app_id: str) -> None:
         async with self._watch(app_id) as changes:
             async for event in changes:
-                if event.over or event.state not in _WAITS:
+                if event.is_terminal() or event.state not in _WAITS:
                     return

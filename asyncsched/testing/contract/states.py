@@ -91,7 +91,7 @@ class StateContract:
         assert events[0].previous is None
         assert all(before.current == after.previous for before, after in itertools.pairwise(events))
         assert AppState.SUCCEEDED == events[-1].state
-        assert [False] * (len(events) - 1) + [True] == [event.over for event in events]
+        assert [False] * (len(events) - 1) + [True] == [event.is_terminal() for event in events]
         async with asyncio.timeout(rig.patience):
             again = [event async for event in rig.scheduler.watch([app_id])]
         assert [AppState.SUCCEEDED] == [event.state for event in again]
@@ -128,7 +128,7 @@ class StateContract:
         events: list[StateEvent] = []
         timeouts = 0
         async with asyncio.timeout(rig.patience):
-            while not (events and events[-1].over):
+            while not (events and events[-1].is_terminal()):
                 try:
                     events.append(await impatient(watch))
                 except TimeoutError:
