@@ -138,8 +138,8 @@ class Items(Protocol[ItemT_co]):
 class Watch(Items[ItemT_co], Protocol[ItemT_co]):
     """An async generator whose set of apps can be changed while it runs."""
 
-    def add(self, *names: str) -> None: ...
-    def discard(self, *names: str) -> None: ...
+    def add(self, *names: str | Iterable[str]) -> None: ...
+    def discard(self, *names: str | Iterable[str]) -> None: ...
 
 
 def blocking_iter(
@@ -246,15 +246,15 @@ class BlockingWatch(BlockingIterator[ItemT_co]):
         self._watch = bridge.call(open_watch)
         super().__init__(bridge, lambda: self._watch, ahead=1)
 
-    def add(self, *names: str) -> None:
+    def add(self, *names: str | Iterable[str]) -> None:
         """Watch these apps too; one that is already watched, or whose end was reported, is not changed."""
         self._do(self._watch.add, names)
 
-    def discard(self, *names: str) -> None:
+    def discard(self, *names: str | Iterable[str]) -> None:
         """Stop watching these apps; drop their pending events."""
         self._do(self._watch.discard, names)
 
-    def _do(self, change: Callable[..., None], names: Iterable[str]) -> None:
+    def _do(self, change: Callable[..., None], names: Iterable[str | Iterable[str]]) -> None:
         async def call() -> None:
             change(*names)
 

@@ -91,7 +91,7 @@ class LiveApps(ShownApps):
         new = [handle for handle in handles if handle not in self._watched]
         if new:
             self._watched.update(new)
-            self._watch.add(*new)
+            self._watch.add(new)
 
     async def _keep_looking(
         self, look: Callable[[], Awaitable[AppList]], table: LiveTable, changed: Callable[[], None]

@@ -23,7 +23,7 @@ from asyncsched.runner.watch import AppEventStream, CompletionStream
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.schedulers.shape import check_rows
 from asyncsched.specs.app import AppDef
-from asyncsched.specs.given import as_several
+from asyncsched.specs.given import as_flat, as_several
 from asyncsched.specs.handle import AppHandle, make_app_handle
 from asyncsched.specs.state import AppState, AppStatus
 
@@ -127,7 +127,7 @@ class Runner(_GroupingRunner, _ManyRunner):
         with self._calls.call("watch"):
             return self._watch(handles, follow=follow)
 
-    async def monitor(self, *handles: str) -> None:
+    async def monitor(self, *handles: str | Iterable[str]) -> None:
         """Show a live table of apps until all have ended: in a notebook's cell, or in the terminal.
 
         Stopping the cell, or leaving the terminal's table with ``q``, detaches: the apps run on. While the table has
@@ -137,7 +137,7 @@ class Runner(_GroupingRunner, _ManyRunner):
             MissingExtraError: This is neither a notebook nor a terminal with the extra ``tui``.
         """
         self._enter()
-        apps = await apps_of(handles)
+        apps = await apps_of(as_flat("handles", handles, "a handle"))
         from asyncsched.runner.notebook import AppTable, is_notebook, show_events  # only who watches pays for it
         from asyncsched.tui.run import can_show, show
 
@@ -151,7 +151,7 @@ class Runner(_GroupingRunner, _ManyRunner):
                 return
             await show_events(AppTable([*apps]), self._watch(apps), self.clock)
 
-    async def show_log(self, *handles: str) -> None:
+    async def show_log(self, *handles: str | Iterable[str]) -> None:
         """Show the log of apps in a notebook's cell and follow it until all have ended.
 
         The box has a bounded height and keeps the last lines. Stopping the cell detaches: the apps run on, and when the
@@ -161,7 +161,7 @@ class Runner(_GroupingRunner, _ManyRunner):
             MissingExtraError: This is no notebook.
         """
         self._enter()
-        several = as_several("handles", handles, "a handle")
+        several = as_flat("handles", handles, "a handle")
         from asyncsched.runner.notebook import LogBoxes, check_notebook, show_lines  # only notebooks pay for it
 
         check_notebook("log", "log_lines")

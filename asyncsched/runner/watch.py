@@ -17,6 +17,7 @@ from asyncsched._typing import override
 from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.runner.convert import AppEvent, app_event
 from asyncsched.schedulers.state_stream import StateStream, WatchStatistics
+from asyncsched.specs.given import as_flat
 from asyncsched.specs.handle import AppHandle, parse_app_handle, schedulers_of
 from asyncsched.specs.state import AppStatus
 
@@ -248,15 +249,15 @@ class AppEventStream(SteppedStream[AppEvent, _Core]):
         on_event: Callable[[AppEvent], None] = lambda event: None,
     ) -> None:
         super().__init__(_Core(open_states, check, follow, on_event))
-        self.add(*handles)
+        self.add(handles)
 
-    def add(self, *handles: str) -> None:
+    def add(self, *handles: str | Iterable[str]) -> None:
         """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
-        self._core.ask(handles, wanted=True)
+        self._core.ask(as_flat("handles", handles, "a handle"), wanted=True)
 
-    def discard(self, *handles: str) -> None:
+    def discard(self, *handles: str | Iterable[str]) -> None:
         """Watch these apps no more; an event of theirs that waits is dropped."""
-        self._core.ask(handles, wanted=False)
+        self._core.ask(as_flat("handles", handles, "a handle"), wanted=False)
 
     def finish(self) -> None:
         """Let the stream end when the apps that are watched by now have ended: no more are to come."""

@@ -11,6 +11,7 @@ from asyncsched._streams import SteppedStream, StreamCore, Waiter
 from asyncsched._typing import override
 from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent, own_copy
+from asyncsched.specs.given import as_flat
 
 __all__ = ["StateStream", "Subscription", "WatchStatistics"]
 
@@ -238,14 +239,14 @@ class StateStream(SteppedStream[StateEvent, Subscription]):
         super().__init__(Subscription(feed, follow))
         self.add(*app_ids)
 
-    def add(self, *app_ids: str) -> None:
+    def add(self, *app_ids: str | Iterable[str]) -> None:
         """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
-        for app_id in app_ids:
+        for app_id in as_flat("app_ids", app_ids, "an app id"):
             self._core.add(app_id)
 
-    def discard(self, *app_ids: str) -> None:
+    def discard(self, *app_ids: str | Iterable[str]) -> None:
         """Watch these apps no more; an event of theirs that waits is dropped."""
-        for app_id in app_ids:
+        for app_id in as_flat("app_ids", app_ids, "an app id"):
             self._core.discard(app_id)
 
     async def __anext__(self) -> StateEvent:

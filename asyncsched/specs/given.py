@@ -7,7 +7,7 @@ from typing import TypeGuard, cast
 
 from asyncsched.errors import UsageError
 
-__all__ = ["as_several", "is_a", "kind", "not_a_handle", "not_a_scheduler_name", "unexpected", "words"]
+__all__ = ["as_flat", "as_several", "is_a", "kind", "not_a_handle", "not_a_scheduler_name", "unexpected", "words"]
 
 
 def kind(value: object) -> str:
@@ -93,6 +93,15 @@ def as_several(parameter: str, given: object, one: str) -> list[str]:
         fix = "collect them first: `[each async for each in ...]`" if hasattr(given, "__aiter__") else ""
         raise unexpected(parameter, given, f"{one} or an iterable of them", fix)
     return cast("list[str]", list(given))
+
+
+def as_flat(parameter: str, given: Iterable[object], one: str) -> list[str]:
+    """Return the texts that positional arguments stand for: each argument is one text or an iterable of texts.
+
+    The arguments and the error are those of `as_several`.
+    """
+    several = ([each] if isinstance(each, str) else as_several(parameter, each, one) for each in given)
+    return [text for texts in several for text in texts]
 
 
 def words(command: str) -> list[str]:

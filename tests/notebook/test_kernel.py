@@ -118,7 +118,7 @@ async def end():
     service.exit(other.app_id)
 ending = asyncio.create_task(end())
 """)
-    following = begun.start("await runner.monitor(handle, other)")
+    following = begun.start("await runner.monitor([handle, other])")
     begun.until(lambda: any(_has_both(display) for display in following.displays))
     (tmp_path / "go").touch()
     begun.finish(following)
@@ -279,7 +279,7 @@ def test_a_shown_log_goes_on_from_its_last_line(begun: Kernel) -> None:
     assert "run the cell again to go on" not in following.html, "it is told once"
 
     begun.run("service.say(handle.app_id, 'two\\n', k=1); service.exit(handle.app_id)")
-    again = begun.run("await runner.show_log(handle)")
+    again = begun.run("await runner.show_log([handle])")
     assert "main/0 | one\nmain/1 | two" == again.displays[-1]["text/plain"]
     assert "max-height" in again.html
     assert "run the cell again" not in again.html

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AuthError, MissingExtraError, UnavailableError
+from asyncsched.errors import AuthError, MissingExtraError, UnavailableError, UsageError
 from asyncsched.runner import AppEvent, AppEventStream, Runner
 from asyncsched.runner.notebook import MOST_BOXES, AppTable, LogBox, LogBoxes, _follow
 from asyncsched.specs import AppHandle, AppState
@@ -72,6 +72,20 @@ async def test_apps_are_added_and_discarded_while_it_runs(rig: Rig) -> None:
     assert (handles[0], AppState.SUCCEEDED) == ((event := await anext(events)).handle, event.state)
     assert 2 == events.watched
     await events.aclose()
+
+
+async def test_apps_are_added_and_discarded_one_by_one_or_several_at_a_time(rig: Rig) -> None:
+    one, two, three = [await rig.run(scheduler) for scheduler in ("push", "polled", "push")]
+    async with rig.runner.watch(follow=True) as events:
+        events.add(one, [two], iter([three]))
+        assert 3 == events.watched
+        assert {one, two, three} == {(await anext(events)).handle for _ in range(3)}
+        events.discard([one, two], three)
+        events.finish()
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+        with pytest.raises(UsageError, match="handles must be a handle or an iterable of them, got 3"):
+            events.add(one, 3)  # type: ignore[arg-type]  # that is the point
 
 
 async def test_a_slow_consumer_gets_the_newest(rig: Rig) -> None:
@@ -155,6 +169,9 @@ async def test_a_table_outside_of_a_notebook_is_refused(rig: Rig, capsys: pytest
     handle = await rig.run("push")
     with pytest.raises(MissingExtraError, match="use `watch` outside of one"):
         await rig.runner.monitor(handle)
+    for wrong in (3, [handle, 3]):
+        with pytest.raises(UsageError, match="got 3"):
+            await rig.runner.monitor(wrong)  # type: ignore[arg-type]  # that is the point
 
     with pytest.raises(MissingExtraError, match="use `log_lines` outside of one"):
         await rig.runner.show_log(handle)

@@ -169,9 +169,9 @@ def test_the_apps_of_a_watch_are_changed_while_another_thread_waits(rig: Rig) ->
 
         assert first == waiting.result(WITHIN).handle
         waiting = pool.submit(next, events)
-        events.discard(first)
+        events.discard([first])
         rig.exit(first)
-        events.add(second)
+        events.add([second])
         assert second == waiting.result(WITHIN).handle
 
 

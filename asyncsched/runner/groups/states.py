@@ -33,7 +33,7 @@ class _Feeder:
         new = engine.handles[self._told :]
         self._told += len(new)
         if new:
-            events.add(*new)
+            events.add(new)
         if engine.ledger.is_idle or engine.error is not None:
             events.finish()
             engine.ledger.waiters.discard(self)
