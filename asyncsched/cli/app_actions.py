@@ -22,7 +22,7 @@ __all__ = ["AppAction"]
 SHOWN = 5
 """How many apps a question lists."""
 
-ENDED = "had ended already"
+ENDED = "had already ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ SCHEDULERS_VARIABLE = "ASYNCSCHED_SCHEDULERS"
 MOST_REPLICAS = 100_000
 """How many a range may name: more is a slip of the keyboard, and would be written out number by number."""
 
-_FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows those that there are"
+_FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows the apps that exist"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
         if not is_number or not 0 <= int(last or first) - int(first) < MOST_REPLICAS:
             fix = "write replicas as numbers and ranges: 0,2-3"
             what = f"{whole!r} is not a handle" if whole else f"{text!r} names no replicas"
-            raise MalformedHandleError(what, why=f"{part!r} is no {'range' if is_number else 'number'}", fix=fix)
+            raise MalformedHandleError(what, why=f"{part!r} is not a {'range' if is_number else 'number'}", fix=fix)
         numbers += range(int(first), int(last or first) + 1)
     return tuple(dict.fromkeys(numbers))
 
@@ -208,8 +208,8 @@ async def _find(runner: Runner, targets: Sequence[Target], *, newest: bool) -> F
 async def _find_group(runner: Runner, target: Target, found: Found) -> None:
     rows = await list_apps(runner, only=target.only, group=target.app)
     if not rows:
-        fix = "a group is known by its key, or by the name that it had when it ran"
-        found.failures.append(UnknownAppError(f"no app is of the group {target.app!r}", fix=fix))
+        fix = "name a group by its key, or by the name it had when it ran"
+        found.failures.append(UnknownAppError(f"no app belongs to the group {target.app!r}", fix=fix))
     found.apps += [(AppHandle(row.app_handle), target) for row in rows]
     found.failures += failures_of(rows)
 
@@ -231,7 +231,7 @@ async def list_apps(
         only: The one to ask.
         states: Only apps in these states.
         since: Only apps that were submitted from this time on.
-        group: Only apps of this group.
+        group: Only apps in this group.
     """
     chosen = [only] if only else chosen_schedulers()
     if not chosen:
@@ -283,7 +283,7 @@ def _matching(
     if target.is_pattern:
         matching = [row for row in rows if _fits(row, target.app)]
         if not matching:
-            raise UnknownAppError(f"no app matches {target.app!r}", fix="`asyncsched list` shows those that there are")
+            raise UnknownAppError(f"no app matches {target.app!r}", fix="`asyncsched list` shows the apps that exist")
         return matching
     exact = [row for row in rows if row.app_id == target.app]
     named = [row for row in rows if row.name == target.app]
@@ -296,7 +296,7 @@ def _matching(
     if len(matching) > 1:
         which = ", ".join(row.app_handle for row in matching[:3]) + (", ..." if len(matching) > 3 else "")
         fix = "write more of the id" if matching != named else f"write an id, or '{target.app}*' for all"
-        raise ConfigError(f"{target.app!r} may be any of {len(matching)} apps", why=which, fix=fix)
+        raise ConfigError(f"{target.app!r} matches {len(matching)} apps", why=which, fix=fix)
     return matching
 
 

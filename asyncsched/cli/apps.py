@@ -84,7 +84,7 @@ async def describe_found(
 
 async def unknown(runner: Runner, handle: AppHandle) -> UnknownAppError:
     """Return the error of a handle whose scheduler knows no such app; it says which cluster was asked."""
-    fix = f"`asyncsched list -s {handle.scheduler}` shows those that there are"
+    fix = f"`asyncsched list -s {handle.scheduler}` shows the apps that exist"
     place = (await runner.scheduler(handle.scheduler)).place
     where = f" in {place}" if place else ""
     return UnknownAppError(f"no app {handle.app_id} on {handle.scheduler}{where}", fix=fix)

@@ -12,14 +12,14 @@ __all__ = ["command"]
 
 @verb("builtins")
 @click.argument("component", required=False, shell_complete=completer("components"))
-@click.option("-p", "--print", "show_source", is_flag=True, help="Print its source, to begin your own with.")
+@click.option("-p", "--print", "show_source", is_flag=True, help="Print its source, as a start for your own.")
 def command(console: Console, component: str | None, show_source: bool) -> int:
-    """List the components that are built in, or that packages bring; explain one; or print the source of one."""
+    """List built-in and installed components, explain one, or print its source."""
     from asyncsched.components import get_component, get_components
     from asyncsched.components.help import component_help
 
     if show_source and component is None:
-        raise click.UsageError("--print needs a component; asyncsched builtins lists those that there are")
+        raise click.UsageError("--print needs a component; asyncsched builtins lists all components")
     if component is not None:
         found = get_component(component)
         text = found.source if show_source else component_help(found, console.width or 80)

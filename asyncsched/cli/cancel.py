@@ -22,7 +22,7 @@ __all__ = ["command"]
 @verb("cancel")
 @with_apps
 @with_groups
-@click.option("-y", "--yes", is_flag=True, help="Do not ask, whatever is ended.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--wait", is_flag=True, help="Wait until they have ended.")
 def command(
     console: Console,
@@ -32,13 +32,13 @@ def command(
     yes: bool,
     wait: bool,
 ) -> int:
-    """End apps, and tell which had ended already. The end is asked for, and waited for with --wait.
+    """Cancel apps, and report which had already ended. With --wait, wait until they have ended.
 
-    With --group, scripts that still start jobs of the group are told to start no more.
+    With --group, scripts that are still starting jobs of the group are told to stop.
 
-    APP is a handle, an id, a name that one app has, the beginning of an id, or a pattern such as 'train-*'; @last is
-    the app that was launched last from here. At a terminal it is asked before several apps are ended, or the last one
-    where none is named.
+    APP is a handle, an id, a name that only one app has, the start of an id, or a pattern such as 'train-*'. @last is
+    the app that was last launched from here. At a terminal, it asks before it cancels several apps, or the last one if
+    no APP is given.
     """
     is_named = named_or_asked(apps, groups, yes=yes)
     from asyncsched.cli.app_actions import AppAction
@@ -54,7 +54,7 @@ def command(
     async def cancel(console: Console, runner: Runner, targets: Sequence[Target]) -> int:
         action = AppAction(
             name="cancel",
-            done="cancel was asked for",
+            done="cancel requested",
             act=runner.cancel_all,
             before=lambda found, chosen: call_off(runner, found, chosen),
             to_ended=False,

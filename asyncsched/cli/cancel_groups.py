@@ -26,9 +26,11 @@ async def call_off_groups(
         try:
             folder, pids = await asyncio.to_thread(call_off, group, sessions, running)
         except OSError as error:
-            console.say(f"warning: scripts that start jobs of {group} could not be told to start no more: {error}")
+            console.say(f"warning: scripts that start jobs of {group} could not be told to stop: {error}")
             continue
         for pid in pids:
-            console.say(f"{group}: process {pid}, which starts its jobs, was told to start no more")
+            console.say(f"{group}: process {pid}, which starts its jobs, was told to stop starting them")
         if running and not pids:
-            console.say(f"{group}: a script that still starts its jobs starts no more if it shares {folder} with this")
+            console.say(
+                f"{group}: scripts that still start its jobs stop only if they share {folder} with this process"
+            )

@@ -67,7 +67,7 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
     value: object = [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
     try:
         if option.multiple and not _is_list(value):
-            raise click.BadParameter(f"{value!r} is no list of texts")
+            raise click.BadParameter(f"{value!r} is not a list of strings")
         read: object = option.type_cast_value(click.Context(click.Command(command)), value)
     except click.BadParameter as error:
         what = f"`{name}` of the command {command}: {error.message.rstrip('.')} (from {setting.origin})"
@@ -185,4 +185,6 @@ def _words(setting: Setting) -> object:
     try:
         return shlex.split(setting.value)
     except ValueError as error:
-        raise ComponentError(f"the words cannot be told apart (from {setting.origin})", why=str(error)) from None
+        raise ComponentError(
+            f"the arguments cannot be split into words (from {setting.origin})", why=str(error)
+        ) from None

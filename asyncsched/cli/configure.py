@@ -24,10 +24,10 @@ __all__ = ["command"]
     "--schedulers",
     metavar="SCHEDULER,...",
     shell_complete=completer("several_schedulers"),
-    help="Only for these.  [default: all]",
+    help="Only for these schedulers.  [default: all]",
 )
-@click.option("-r", "--required", is_flag=True, help="Only the options that must be given.")
-@click.option("-p", "--print", "to_stdout", is_flag=True, help="Print it in place of writing ./asyncsched.toml.")
+@click.option("-r", "--required", is_flag=True, help="Only required options.")
+@click.option("-p", "--print", "to_stdout", is_flag=True, help="Print it instead of writing ./asyncsched.toml.")
 def command(console: Console, schedulers: str | None, required: bool, to_stdout: bool) -> int:
     """Write ./asyncsched.toml with everything that can be set, explained and commented out."""
     from pathlib import Path

@@ -21,13 +21,13 @@ __all__ = ["command"]
 
 @verb("delete")
 @with_apps
-@click.option("-y", "--yes", is_flag=True, help="Do not ask, whatever is removed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def command(console: Console, apps: tuple[str, ...], scheduler: str | None, yes: bool) -> int:
-    """Remove apps that have ended, with their logs.
+    """Delete apps that have ended, and their logs.
 
-    APP is a handle, an id, a name that one app has, the beginning of an id, or a pattern such as 'train-*'; @last is
-    the app that was launched last from here. At a terminal it is asked before several apps are removed, or the last one
-    where none is named.
+    APP is a handle, an id, a name that only one app has, the start of an id, or a pattern such as 'train-*'. @last is
+    the app that was last launched from here. At a terminal, it asks before it deletes several apps, or the last one if
+    no APP is given.
     """
     is_named = named_or_asked(apps, (), yes=yes)
     from asyncsched.cli.app_actions import AppAction

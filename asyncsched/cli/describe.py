@@ -19,10 +19,10 @@ __all__ = ["command"]
 @verb("describe")
 @with_apps
 def command(console: Console, apps: tuple[str, ...], scheduler: str | None) -> int:
-    """Show what apps are made of: roles, programs, resources, as far as their scheduler can tell.
+    """Show the definition of apps, as far as their scheduler knows it: roles, programs, resources.
 
-    APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
-    the app that was launched last from here.
+    APP is a handle, an id, a name, the start of an id, or a pattern such as 'train-*'. @last, or no APP at all, is the
+    app that was last launched from here.
     """
     from asyncsched.cli.apps import run_on_apps
 

@@ -18,14 +18,14 @@ class _Doctor(Verb):
 
 
 @verb("doctor", cls=_Doctor)
-@scheduler_option("Of the schedulers, check this one only.  [default: all]")
+@scheduler_option("Check only this scheduler.  [default: all]")
 @click.option(
-    "--timeout", type=duration, metavar="TIME", default="3s", show_default=True, help="How long schedulers may take."
+    "--timeout", type=duration, metavar="TIME", default="3s", show_default=True, help="How long to wait for an answer."
 )
 def command(console: Console, scheduler: str | None, timeout: float) -> int:
-    """Check schedulers, plugins and configuration, each in one line; schedulers are all asked at once.
+    """Check schedulers, plugins and configuration, one line each. All schedulers are checked at once.
 
-    The exit code tells whether something is broken; what is not installed or not set up is not.
+    The exit code tells whether something is broken. Schedulers that are not installed or not set up do not count.
     """
     from asyncsched.cli.doctor_checks import check_all
     from asyncsched.cli.run_async import run_with_runner

@@ -72,7 +72,7 @@ def render(error: BaseException) -> list[str]:
         return error_lines(error.format_message(), "", "")
     if exit_code(error) == OUR_FAULT:
         return error_lines(
-            f"{type(error).__name__}: {error}", "this is a fault of asyncsched", "--debug shows where it is"
+            f"{type(error).__name__}: {error}", "this is a bug in asyncsched", "--debug shows the traceback"
         )
     return error_lines(str(error) or type(error).__name__, "\n".join(getattr(error, "__notes__", ())), "")
 

@@ -40,7 +40,7 @@ def no_component(error: ComponentError, words: Sequence[str], options: Sequence[
     if error.fix.startswith("did you mean"):
         hint = f"{error.fix}\n{hint}"
     elif not is_file and which(words[0]) is None:
-        hint = f"asyncsched builtins lists those that there are (your own: path/file.py:function)\n{hint}"
+        hint = f"asyncsched builtins lists all components (your own: path/file.py:function)\n{hint}"
     return _with_fix(error, hint)
 
 
@@ -54,7 +54,7 @@ def wrong_argument(error: ComponentError, component: str, run: click.Command) ->
     """
     flag = error.what.rpartition(" ")[2]
     if error.fix and any(flag in param.opts for param in run.params) and "did you mean" not in error.fix:
-        return _with_fix(error, f"{error.fix}; options of asyncsched run stand before {component}")
+        return _with_fix(error, f"{error.fix}; put options of asyncsched run before {component}")
     return error if error.fix else _with_fix(error, f"see asyncsched run {component} --help")
 
 
@@ -69,7 +69,7 @@ def wrong_shape(flags: Sequence[str], words: Sequence[str], options: Sequence[st
     what = f"{', '.join(flags)} {'is' if len(flags) == 1 else 'are'} for a command after --"
     name = words[0] if words else "COMPONENT"
     if words and "." not in name and ":" not in name:
-        return ConfigError(what, why=f"{name} stands where a component is named", fix=_as_command(words, options))
+        return ConfigError(what, why=f"{name} was read as the name of a component", fix=_as_command(words, options))
     return ConfigError(what, why=f"{name} has arguments of its own", fix=f"asyncsched run {name} --help shows them")
 
 

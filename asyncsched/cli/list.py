@@ -37,7 +37,7 @@ def _states(_ctx: click.Context, _param: click.Parameter, texts: Sequence[str]) 
     known = [state.name for state in AppState]
     for name in names:
         if name not in known:
-            raise click.BadParameter(f"{name.lower()!r} is no state; write one of {', '.join(known).lower()}")
+            raise click.BadParameter(f"{name.lower()!r} is not a state; write one of {', '.join(known).lower()}")
     return tuple(AppState[name] for name in names) or None
 
 
@@ -64,20 +64,20 @@ _ALL = _Choice(scheduler=None, states=None, since=None, name=None, session=None,
 
 
 @verb("list")
-@scheduler_option("Ask this one only.  [default: all]")
+@scheduler_option("List only this scheduler.  [default: all]")
 @click.option(
     "--state", "states", multiple=True, metavar="STATE,...", callback=_states, help="Only apps in these states."
 )
-@click.option("--since", type=moment, metavar="TIME", help="Only apps that were submitted since: 2h (ago), 2030-12-31.")
-@click.option("--name", metavar="NAME", help="Only apps of this name, or of a pattern such as 'train-*'.")
-@click.option("--session", metavar="SESSION", help="Only apps of this session.")
-@click.option("--group", metavar="KEY", help="Only apps of this group.")
+@click.option("--since", type=moment, metavar="TIME", help="Only apps submitted since: 2h (ago), or 2030-12-31.")
+@click.option("--name", metavar="NAME", help="Only apps with this name, or a pattern such as 'train-*'.")
+@click.option("--session", metavar="SESSION", help="Only apps submitted in this session.")
+@click.option("--group", metavar="KEY", help="Only apps in this group.")
 @click.option("-n", "--limit", type=click.IntRange(min=1),
-              help=f"At most so many, the newest.  [default: {LIMIT}; with -o json all]")  # fmt: skip
+              help=f"Show at most this many, the newest.  [default: {LIMIT}; with -o json all]")  # fmt: skip
 def command(console: Console, **options: Any) -> int:
-    """List the apps that were submitted through asyncsched, newest first.
+    """List the apps submitted through asyncsched, newest first.
 
-    A scheduler that cannot be asked is told in one line beside the others' apps.
+    A scheduler that fails is reported in one line; the apps of the others are listed.
     """
     from asyncsched.cli.run_async import run_with_runner
 
@@ -102,9 +102,7 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
         return finish(console, [*failures, *unanswered])
     _print(console, views, now)
     if not apps and not failures:
-        console.say(
-            "no apps" if choice == _ALL else "no apps are as asked; `asyncsched list` shows those that there are"
-        )
+        console.say("no apps" if choice == _ALL else "no apps match; `asyncsched list` shows the apps that exist")
     if more:
         console.say(f"the newest {len(apps)}; {_told(more)}: --limit shows them")
     return finish(console, [*failures, *unanswered])

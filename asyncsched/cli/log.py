@@ -31,7 +31,7 @@ def _regex(_ctx: click.Context, _param: click.Parameter, text: str | None) -> st
     try:
         re.compile(text or "")
     except re.error as error:
-        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+        raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from None
     return text
 
 
@@ -40,22 +40,22 @@ def _regex(_ctx: click.Context, _param: click.Parameter, text: str | None) -> st
 @with_groups
 @click.option("--role", metavar="ROLE", help="Only this role.")
 @click.option("--replica", metavar="K,K2-K3", help="Only these replicas.")
-@click.option("-f", "-t", "--follow", is_flag=True, help="Wait for lines to come, until the apps have ended.")
-@click.option("--since", type=moment, metavar="TIME", help="Lines from this time on: 5m (ago), or 2030-12-31T23:59.")
-@click.option("--until", type=moment, metavar="TIME", help="Lines before this time.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N lines of each replica.")
-@click.option("--regex", metavar="RE", callback=_regex, help="Only lines in which it is found.")
+@click.option("-f", "-t", "--follow", is_flag=True, help="Follow the logs until the apps have ended.")
+@click.option("--since", type=moment, metavar="TIME", help="Only lines since this time: 5m (ago), or 2030-12-31T23:59.")
+@click.option("--until", type=moment, metavar="TIME", help="Only lines before this time.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Start with the last N lines of each replica.")
+@click.option("--regex", metavar="RE", callback=_regex, help="Only lines that match this regular expression.")
 @click.option("--streams", type=click.Choice(["stdout", "stderr", "combined"]), help="Only this stream.")
-@click.option("--timestamps", is_flag=True, help="Begin each line with the local time when it was written.")
-@click.option("--no-prefix", is_flag=True, help="Do not tell who wrote a line: one replica's progress bars stay whole.")
-@click.option("--raw", is_flag=True, help="Pass on whatever replicas write, also what controls the terminal.")
+@click.option("--timestamps", is_flag=True, help="Start each line with the local time at which it was written.")
+@click.option("--no-prefix", is_flag=True, help="Omit replica names; keeps one replica's progress bars intact.")
+@click.option("--raw", is_flag=True, help="Print output unchanged, including terminal control sequences.")
 def command(
     console: Console, apps: tuple[str, ...], groups: tuple[str, ...], scheduler: str | None, **options: Any
 ) -> int:
-    """Show what the replicas of apps write, merged, each line with who wrote it.
+    """Show the logs of apps, merged, each line with the name of its replica.
 
-    APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
-    the app that was launched last from here.
+    APP is a handle, an id, a name, the start of an id, or a pattern such as 'train-*'. @last, or no APP at all, is the
+    app that was last launched from here.
     """
     from functools import partial
 

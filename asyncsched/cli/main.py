@@ -23,17 +23,17 @@ __all__ = ["main"]
 # Each verb is a module of this package with a `command`; the help stands here so that showing it imports none of them.
 VERBS = {
     "run": "Run a component, or any command after --.",
-    "status": "Show how apps are doing.",
-    "describe": "Show what an app is made of.",
-    "list": "List the apps that were submitted.",
-    "log": "Show what the replicas of apps write.",
-    "wait": "Wait for the end of apps.",
+    "status": "Show the status of apps.",
+    "describe": "Show the definition of an app.",
+    "list": "List submitted apps.",
+    "log": "Show the logs of apps.",
+    "wait": "Wait until apps have ended.",
     "monitor": "Watch many apps in a live table.",
     "web": "Serve a live page of apps and their logs to a browser.",
-    "cancel": "End apps.",
-    "delete": "Remove apps that have ended, with their logs.",
-    "runopts": "Show the run options of schedulers, and what is configured.",
-    "configure": "Write a configuration file to begin with.",
+    "cancel": "Cancel apps.",
+    "delete": "Delete apps that have ended, and their logs.",
+    "runopts": "Show the run options of schedulers and their configured values.",
+    "configure": "Write a starter configuration file.",
     "builtins": "List components, or show the source of one.",
     "doctor": "Check schedulers, plugins and configuration.",
     "completion": "Print the completion script for a shell.",
@@ -108,7 +108,7 @@ class _Verbs(click.Group):
 
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             meant = SYNONYMS.get(name) or (near[0] if near else "")
-            hint = f"did you mean {meant}?" if meant else "asyncsched --help lists those that there are"
+            hint = f"did you mean {meant}?" if meant else "asyncsched --help lists the commands"
             raise click.UsageError(f"no command {name}; {hint}", ctx)
         return name, command, args[1:]
 
@@ -130,15 +130,15 @@ class _Verbs(click.Group):
 
 @click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(asyncsched.__version__, prog_name="asyncsched")
-@click.option("--debug", is_flag=True, help="Show tracebacks and what the library logs.")
+@click.option("--debug", is_flag=True, help="Show tracebacks and the library's log messages.")
 @click.option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR set.")
-@click.option("-o", "--output", type=click.Choice(get_args(Format)), help="How data is printed.  [default: table]")
+@click.option("-o", "--output", type=click.Choice(get_args(Format)), help="Output format.  [default: table]")
 @click.pass_context
 def app(ctx: click.Context, debug: bool, no_color: bool, output: Format | None) -> int:
     """Launch, watch, read and stop apps on any scheduler.
 
-    A handle is scheduler://session/app_id. Where one is asked for, the app's id does as well, the beginning of one that
-    is no other's, and patterns such as 'train-*'.
+    A handle is scheduler://session/app_id. In its place you can give the app's id, the start of an id that fits no
+    other app, or a pattern such as 'train-*'.
     """
     console = ctx.ensure_object(Console)
     console.debug = console.debug or debug

@@ -15,14 +15,14 @@ __all__ = ["command"]
 @verb("monitor")
 @with_apps
 @with_groups
-@click.option("-a", "--all", "with_ended", is_flag=True, help="Show apps that had ended before, too.")
+@click.option("-a", "--all", "with_ended", is_flag=True, help="Also show apps that have already ended.")
 def command(
     console: Console, apps: tuple[str, ...], groups: tuple[str, ...], scheduler: str | None, with_ended: bool
 ) -> int:
-    """Watch apps in a live table, those that need attention first; all that have not ended by default, and new ones.
+    """Watch apps in a live table, those that need attention first; by default all that have not ended, and new ones.
 
-    It stays open until you leave it with q; the apps run on. Press ? for the keys: filter, sort, mark, cancel, read
-    logs. It needs a terminal and the extra `tui`; elsewhere each change is a line.
+    It stays open until you quit with q; the apps keep running. Press ? for the keys: filter, sort, mark, cancel, read
+    logs. It needs a terminal and the extra `tui`; elsewhere each change is printed as a line.
     """
     from asyncsched.cli.apps import run_on_apps
     from asyncsched.cli.monitor_view import monitor

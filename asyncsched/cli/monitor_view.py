@@ -38,8 +38,8 @@ async def monitor(
 
 def _why_lines() -> str:
     if not is_at_terminal():
-        return "note: this is no terminal, so each change is a line; in one there is a live table"
-    return "note: each change is a line; with `pip install 'asyncsched[tui]'` there is a live table"
+        return "note: this is not a terminal, so each change is printed as a line; a terminal shows a live table"
+    return "note: each change is printed as a line; `pip install 'asyncsched[tui]'` adds a live table"
 
 
 async def _all(console: Console, runner: Runner, only: str, with_ended: bool) -> Found:
@@ -48,7 +48,7 @@ async def _all(console: Console, runner: Runner, only: str, with_ended: bool) ->
     handles = [AppHandle(row.app_handle) for row in rows if with_ended or not row.state.is_terminal()]
     found.apps = [(handle, Target(app=handle)) for handle in handles]
     if not handles:
-        console.say("no app runs" if not with_ended else "there is no app")
+        console.say("no app is running" if not with_ended else "there are no apps")
     return found
 
 

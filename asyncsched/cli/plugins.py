@@ -39,7 +39,7 @@ def load_plugin(name: str) -> click.Command | None:
     except (Exception, SystemExit) as error:
         raise _broken(entry, f"{type(error).__name__}: {error}") from error
     if not isinstance(command, click.Command):
-        raise _broken(entry, f"it is {command!r} and no click command")
+        raise _broken(entry, f"it is {command!r} and not a click command")
     return command
 
 

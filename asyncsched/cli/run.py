@@ -77,7 +77,7 @@ class _Run(Verb):
     "--scheduler",
     metavar="SCHEDULER",
     shell_complete=completer("schedulers"),
-    help=f"Where it runs.  [default: {get_default_scheduler_name()}]",
+    help=f"The scheduler to run on.  [default: {get_default_scheduler_name()}]",
 )
 @click.option(
     "-cfg",
@@ -88,26 +88,32 @@ class _Run(Verb):
     shell_complete=completer("run_options"),
     help="Run options of the scheduler.",
 )
-@click.option("--workspace", metavar="PATH|URL", help="A directory, or a URL, whose files the app runs with.")
-@click.option("--dryrun", is_flag=True, help="Print the request, and send nothing.")
-@click.option("--show-secrets", is_flag=True, help="Print secrets in clear, with --dryrun.")
-@click.option("--detach", is_flag=True, help="Return at once; the app runs on.")
-@click.option("--wait", is_flag=True, help="Wait for the end; apps on this machine always do.")
-@click.option("--log", is_flag=True, help="Show what it writes, and wait for the end; apps on this machine always do.")
-@click.option("--pass-exit-code", is_flag=True, help="Wait, and end with the exit code of what has failed first.")
-@click.option("--no-prefix", is_flag=True, help="Do not tell who wrote a line: one replica's progress bars stay whole.")
-@click.option("--raw", is_flag=True, help="Pass on whatever replicas write, also what controls the terminal.")
-@click.option("--key", metavar="KEY", help="Launch once: again with this key, it is the same app.")
-@click.option("--matrix", multiple=True, metavar="NAME=A,B,...", help="A job for each value, or combination.")
+@click.option("--workspace", metavar="PATH|URL", help="A directory or URL with files for the app to run with.")
+@click.option("--dryrun", is_flag=True, help="Print the request without sending it.")
+@click.option("--show-secrets", is_flag=True, help="With --dryrun: print secrets in clear text.")
+@click.option("--detach", is_flag=True, help="Return at once; the app keeps running.")
+@click.option("--wait", is_flag=True, help="Wait until the app has ended; always on for apps on this machine.")
+@click.option(
+    "--log", is_flag=True, help="Show its log and wait until it has ended; always on for apps on this machine."
+)
+@click.option(
+    "--pass-exit-code", is_flag=True, help="Wait, and exit with the exit code of the first replica that failed."
+)
+@click.option("--no-prefix", is_flag=True, help="Omit replica names; keeps one replica's progress bars intact.")
+@click.option("--raw", is_flag=True, help="Print output unchanged, including terminal control sequences.")
+@click.option("--key", metavar="KEY", help="Launch only once: the same key finds the same app again.")
+@click.option(
+    "--matrix", multiple=True, metavar="NAME=A,B,...", help="Run a job for each value, or combination of values."
+)
 @click.option("--limit", type=click.IntRange(min=1), help="With --matrix: how many jobs run at a time.")
-@click.option("--group", metavar="KEY", help="With --matrix: name the group; again with this key, it is gone on with.")
-@click.option("-y", "--yes", is_flag=True, help="With --matrix: do not ask, however many jobs there are.")
-@click.option("--component", metavar="COMPONENT", hidden=True, help="What runs when no component is named.")
+@click.option("--group", metavar="KEY", help="With --matrix: name the group; the same key continues it.")
+@click.option("-y", "--yes", is_flag=True, help="With --matrix: do not ask for confirmation.")
+@click.option("--component", metavar="COMPONENT", hidden=True, help="The component to run if none is named.")
 @click.option("--replicas", type=click.IntRange(min=1), help="With --: how many replicas.")
 @click.option("--image", help="With --: the image to run in.")
 @click.option("--name", help="With --: the app's name.  [default: the command's]")
 @click.option("--cpu", type=click.IntRange(min=1), help="With --: processors for each replica.")
-@click.option("--memMB", "memmb", type=click.IntRange(min=1), help="With --: memory for each replica.")
+@click.option("--memMB", "memmb", type=click.IntRange(min=1), help="With --: memory for each replica, in MB.")
 @click.option("--gpu", type=click.IntRange(min=0), help="With --: GPUs for each replica.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="With --: an environment variable; may be repeated.")
 @click.argument(
@@ -120,9 +126,9 @@ class _Run(Verb):
 def command(console: Console, words: tuple[str, ...], is_command: bool, **options: Any) -> int:
     """Launch COMPONENT with its arguments, or any COMMAND after two dashes.
 
-    A component is utils.echo, module.function, path/file.py:function, or what a package has registered; asyncsched
-    builtins lists them, asyncsched run COMPONENT --help explains one. Prints the app's handle. Apps on this machine
-    are followed to their end: Ctrl-C ends them, twice at once. Others are left to run.
+    A component is utils.echo, module.function, path/file.py:function, or a name that a package has registered;
+    asyncsched builtins lists them, asyncsched run COMPONENT --help explains one. Prints the app's handle. Apps on this
+    machine are followed to their end: Ctrl-C ends them, a second Ctrl-C at once. Other apps keep running.
     """
     shape = {name: options[name] for name in SHAPE if options[name] not in (None, ())}
     # What is configured is for those runs that it fits.
@@ -196,7 +202,7 @@ def _check_matrix(options: dict[str, Any], *, is_command: bool) -> None:
         if options["limit"] or options["group"] or options["yes"]:
             raise click.UsageError("--limit, --group and --yes are for the jobs of --matrix")
     elif is_command:
-        raise click.UsageError("--matrix gives a component its arguments; a command after -- has none that are named")
+        raise click.UsageError("--matrix sets named arguments of a component; a command after -- has none")
     elif wrong := [name for name in ("dryrun", "detach", "key", "log", "pass_exit_code") if options[name]]:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
         raise click.UsageError(f"--matrix runs a group of jobs; leave out {flags}")

@@ -220,7 +220,7 @@ class _Attached:
         if self._console.format == "json":  # in place of the end, which is not there to be told
             self._console.print_json(handle_row(self._handle))
         self._console.say(
-            f"detached: {self._handle.app_id} runs on\n"
+            f"detached: {self._handle.app_id} is still running\n"
             f"  resume: asyncsched log -f {self._handle}\n"
             f"  stop:   asyncsched cancel {self._handle}"
         )

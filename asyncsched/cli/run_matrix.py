@@ -43,10 +43,10 @@ def combinations(matrix: Sequence[str]) -> Iterator[Mapping[str, str]]:
             raise click.UsageError(f"--matrix names {name} twice")
         values[name] = listed.split(",")
         if twice := next((value for value in values[name] if values[name].count(value) > 1), None):
-            raise click.UsageError(f"--matrix names {name}={twice} twice, and each job once")
+            raise click.UsageError(f"--matrix names {name}={twice} twice")
         count *= len(values[name])
     if count > MOST_JOBS:
-        raise click.UsageError(f"--matrix makes {count:,} jobs, and at most {MOST_JOBS:,} are run")
+        raise click.UsageError(f"--matrix makes {count:,} jobs; the maximum is {MOST_JOBS:,}")
     for chosen in product(*values.values()):
         yield dict(zip(values, chosen, strict=True))
 
@@ -104,9 +104,7 @@ async def _may(console: Console, count: int) -> bool:
         click.UsageError: There is nobody to ask.
     """
     if not can_ask():
-        raise click.UsageError(
-            f"--matrix makes {count:,} jobs; write -y as well where more than {MOST_UNASKED:,} are meant"
-        )
+        raise click.UsageError(f"--matrix makes {count:,} jobs; add -y to start more than {MOST_UNASKED:,}")
     return await confirm(console, f"start {count:,} jobs?")
 
 

@@ -21,9 +21,9 @@ __all__ = ["command"]
 
 @verb("runopts")
 @click.argument("schedulers", nargs=-1, metavar="[SCHEDULER]...", shell_complete=completer("schedulers"))
-@scheduler_option("The same as an argument.")
+@scheduler_option("Same as the argument SCHEDULER.")
 def command(console: Console, schedulers: tuple[str, ...], scheduler: str | None) -> int:
-    """Show each run option with its type, its value, and where that comes from; of all schedulers by default."""
+    """Show each run option with its type, its value, and the origin of the value; for all schedulers by default."""
     from asyncsched.cli.run_async import run_with_runner
 
     named = (*schedulers, scheduler) if scheduler else schedulers

@@ -28,10 +28,10 @@ COLUMNS = ("app", "name", "state", "replicas", "since", "reason")
 @click.option("-w", "--watch", is_flag=True, help="Show each change, until all have ended.")
 @click.option("--roles", metavar="ROLE,...", help="Only these roles.")
 def command(console: Console, apps: tuple[str, ...], scheduler: str | None, watch: bool, roles: str | None) -> int:
-    """Show how apps are doing: one in full, several as a table.
+    """Show the status of apps: one in full, several as a table.
 
-    APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
-    the app that was launched last from here.
+    APP is a handle, an id, a name, the start of an id, or a pattern such as 'train-*'. @last, or no APP at all, is the
+    app that was last launched from here.
     """
     from asyncsched.cli.app_arguments import find_apps
     from asyncsched.cli.apps import run_on_apps

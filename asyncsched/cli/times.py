@@ -17,7 +17,7 @@ def duration(text: str) -> float:
     """Read so many seconds: ``30``, ``90s``, ``1h30m``."""
     seconds = _seconds(text)
     if seconds is None:
-        raise click.BadParameter(f"{text!r} is no time; write 30, 90s, 5m, 1h30m or 2d")
+        raise click.BadParameter(f"{text!r} is not a time; write 30, 90s, 5m, 1h30m or 2d")
     return seconds
 
 
@@ -27,7 +27,9 @@ def moment(text: str) -> datetime | timedelta:
     try:
         return datetime.fromisoformat(text) if seconds is None else timedelta(seconds=seconds)
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is no time; write 5m for so long ago, or 2030-12-31T23:59") from None
+        raise click.BadParameter(
+            f"{text!r} is not a time; write 5m for five minutes ago, or 2030-12-31T23:59"
+        ) from None
 
 
 def spent(seconds: float) -> str:

@@ -102,7 +102,7 @@ def with_apps_and_parts(function: Callable[P, int]) -> Callable[P, int]:
 
 def _app_options(metavar: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
     argument = click.argument("apps", nargs=-1, metavar=metavar, shell_complete=completer("apps"))
-    option = scheduler_option("Look for them on this one only.  [default: all]")
+    option = scheduler_option("Look only on this scheduler.  [default: all]")
 
     def decorate(function: Callable[P, int]) -> Callable[P, int]:
         decorated: Callable[P, int] = argument(option(function))
@@ -133,7 +133,7 @@ def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list
 
 def with_groups(function: Callable[P, int]) -> Callable[P, int]:
     """Give a verb about apps the option to name groups of them."""
-    option = click.option("--group", "groups", multiple=True, metavar="KEY", help="All apps of this group.")
+    option = click.option("--group", "groups", multiple=True, metavar="KEY", help="All apps in this group.")
     decorated: Callable[P, int] = option(function)
     return decorated
 
@@ -159,10 +159,10 @@ def _setter(attribute: str) -> Callable[[click.Context, click.Parameter, object]
 
 _COMMON = (
     click.option("--debug", is_flag=True, default=None, expose_value=False, callback=_setter("debug"),
-                 help="Show tracebacks and what the library logs."),
+                 help="Show tracebacks and the library's log messages."),
     click.option("--no-color", is_flag=True, default=None, expose_value=False, callback=_setter("plain"),
                  help="Print without colours."),
     click.option("-o", "--output", type=click.Choice(get_args(Format)), default=None, expose_value=False,
-                 callback=_setter("format"), help="How data is printed.  [default: table]"),
+                 callback=_setter("format"), help="Output format.  [default: table]"),
 )  # fmt: skip
 _COMMON_NAMES = ("debug", "no_color", "output")

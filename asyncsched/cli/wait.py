@@ -22,8 +22,8 @@ __all__ = ["command"]
 @verb("wait")
 @with_apps
 @with_groups
-@click.option("--any/--all", "first", default=False, help="Wait for the first, or for all of them (the default).")
-@click.option("--timeout", type=duration, metavar="TIME", help="At most so long: 30, 90s, 5m, 2h. Then exit code 124.")
+@click.option("--any/--all", "first", default=False, help="Wait for the first app to end, or for all (the default).")
+@click.option("--timeout", type=duration, metavar="TIME", help="Give up after this time (30, 90s, 5m, 2h) with exit code 124.")
 def command(
     console: Console,
     apps: tuple[str, ...],
@@ -32,12 +32,12 @@ def command(
     first: bool,
     timeout: float | None,
 ) -> int:
-    """Wait for the end of apps, and print each with its state as it ends.
+    """Wait until apps have ended, and print each with its state as it ends.
 
-    The exit code is that of the worst end: 1 if one has failed, 3 if one was cancelled.
+    The exit code is that of the worst result: 1 if an app failed, 3 if one was cancelled.
 
-    APP is a handle, an id, a name, the beginning of an id, or a pattern such as 'train-*'; @last, or none at all, is
-    the app that was launched last from here.
+    APP is a handle, an id, a name, the start of an id, or a pattern such as 'train-*'. @last, or no APP at all, is the
+    app that was last launched from here.
     """
     from functools import partial
 
@@ -67,7 +67,7 @@ async def _wait(
     except TimeoutError:
         left = waiting.left
         which = left[0] if len(left) == 1 else f"{len(left) or 'the'} apps"
-        waiting.failures.append(TimeoutError(f"{which}: no end within {timeout:g} s"))
+        waiting.failures.append(TimeoutError(f"{which} did not end within {timeout:g} s"))
     except asyncio.CancelledError:  # Ctrl-C, which this verb answers
         is_stopped = True
         await tell_what_runs_on(console, runner, waiting.left, typed(targets), ["wait"])

@@ -138,7 +138,7 @@ async def tell_what_runs_on(
     if not running:
         return
     which: Sequence[str] = running if len(running) <= NAMED else typed
-    title = f"{running[0].app_id} runs on" if len(running) == 1 else f"{len(running)} apps run on"
+    title = f"{running[0].app_id} is still running" if len(running) == 1 else f"{len(running)} apps are still running"
     console.say(
         f"{title}\n"
         f"  resume: asyncsched {' '.join(resume)} {shlex.join(which)}\n"

@@ -22,8 +22,10 @@ __all__ = ["command"]
 @verb("web")
 @with_apps
 @with_groups
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen.  [default: any that is free]")
-@click.option("--allow-submit", is_flag=True, help="Let whoever has the address launch and delete apps, too.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: any free port]"
+)
+@click.option("--allow-submit", is_flag=True, help="Also let anyone who has the address launch and delete apps.")
 def command(
     console: Console,
     apps: tuple[str, ...],
@@ -34,7 +36,7 @@ def command(
 ) -> int:
     """Serve a live page of apps, their logs and their ends to a browser on this machine; all apps by default.
 
-    It listens on 127.0.0.1 alone. The address that is printed lets in one browser, once. Ctrl-C ends it; apps run on.
+    It listens on 127.0.0.1 only. The printed address lets in one browser, once. Ctrl-C stops it; the apps keep running.
     """
     from asyncsched.cli.apps import run_on_apps
     from asyncsched.schedulers.registry import check_package
@@ -63,8 +65,8 @@ async def _serve(
     look = partial(list_apps, runner, only=only)
     async with serving(runner, handles=handles, look=look, port=port, allow_submit=allow_submit) as server:
         console.print(server.url)
-        console.say("open it in a browser on this machine; it lets one in, once. Ctrl-C ends the page, apps run on")
+        console.say("open it in a browser on this machine; it works once. Ctrl-C stops the page; the apps keep running")
         if allow_submit:
-            console.say("--allow-submit: whoever has the page can run programs as you")
+            console.say("--allow-submit: anyone who has the page can run programs as you")
         await asyncio.Event().wait()
     return 0

@@ -74,7 +74,7 @@ class Backends:
         """Return the name of the scheduler that a call means: by default the first of all."""
         if name is None:
             if self._factories == {}:
-                raise ConfigError("this runner has no scheduler", fix="leave schedulers out, or give it one")
+                raise ConfigError("this runner has no scheduler", fix="leave schedulers out, or pass at least one")
             return get_default_scheduler_name() if self._factories is None else next(iter(self._factories))
         if not isinstance(cast("object", name), str):
             raise not_a_scheduler_name(name)
@@ -162,16 +162,18 @@ def _check_given(schedulers: object) -> Mapping[str, AnyScheduler | SchedulerFac
 def _check_shape(name: str, params: object, given: Mapping[str, AnyScheduler | SchedulerFactory]) -> None:
     if not isinstance(params, Mapping) and name in (*known_names(), *given):
         raise ConfigError(
-            f"the parameters of {name} are a mapping, got a value of type {type(params).__name__}",
+            f"{name} must be a mapping of parameters, got a value of type {type(params).__name__}",
             fix=f'write {name}={{"parameter": value}}',
         )
     if not isinstance(params, Mapping):
         raise ConfigError(
-            f"parameters of schedulers are given by scheduler, got {name}=...",
-            fix=f"write SCHEDULER={{{name!r}: ...}} with the name of the scheduler that it is for",
+            f"scheduler parameters must be grouped by scheduler, got {name}=...",
+            fix=f"write SCHEDULER={{{name!r}: ...}} with the name of a scheduler",
         )
     if isinstance(given.get(name), Scheduler):
-        raise ConfigError(f"{name} is made already and takes no parameters", fix="give them to its constructor")
+        raise ConfigError(
+            f"{name} is an existing scheduler, which takes no parameters", fix="pass them to its constructor"
+        )
 
 
 def _as_factory(scheduler: AnyScheduler | SchedulerFactory) -> SchedulerFactory:

@@ -79,7 +79,7 @@ async def show_events(shown: AppTable, events: AsyncStream[AppEvent], clock: Clo
         async with events:
             await _follow(shown, events, clock, output.update)
     except asyncio.CancelledError as error:
-        shown.note = "no longer followed; the apps run on"
+        shown.note = "no longer followed; the apps keep running"
 
         def forget_note() -> None:
             shown.note = ""
@@ -136,8 +136,8 @@ def check_notebook(what: str, instead: str, other: str = "") -> None:
     if not is_notebook():
         raise MissingExtraError(
             f"a {what} that updates itself needs a notebook{other and f', or {other}'}",
-            why="this is neither" if other else "this is none",
-            fix=f"use `{instead}` outside of one",
+            why="this is neither" if other else "this is not a notebook",
+            fix=f"use `{instead}` instead",
         )
 
 

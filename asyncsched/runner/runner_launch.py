@@ -174,7 +174,7 @@ def _check_component(name: object, args: object) -> None:
         fix = "an app is launched by run(app)" if isinstance(name, AppDef) else ""
         fix = "call it, and give what it returns to run(app)" if callable(name) else fix
         raise unexpected("component", name, "a component's name, such as 'utils.echo'", fix)
-    wanted = "a list of texts, or a mapping of arguments by name"
+    wanted = "a list of strings, or a mapping of arguments by name"
     if isinstance(args, str):
         raise unexpected("component_args", args, wanted, f"write {words(args)!r}")
     if not isinstance(args, (Sequence, Mapping)):

@@ -48,20 +48,20 @@ def check_wait(surplus: Sequence[object], timeout: object) -> None:
     if surplus:
         given = surplus[0] if isinstance(surplus[0], (int, float)) else "..."
         raise UsageError(
-            f"wait takes one handle by its place, got {len(surplus)} more",
-            why="the second argument is the pause between two polls in TorchX, and there are none to choose here",
+            f"wait takes one positional argument, the handle, got {len(surplus)} more",
+            why="in TorchX the second argument is the polling interval, which asyncsched does not have",
             fix=f"write wait(handle, timeout={given}), or wait_all([...]) for many",
         )
     if isinstance(timeout, timedelta):
         raise unexpected("timeout", timeout, "a number of seconds", f"write timeout={timeout.total_seconds():g}")
     if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or isnan(timeout)):
-        raise unexpected("timeout", timeout, "a number of seconds", "leave it out to wait for as long as it takes")
+        raise unexpected("timeout", timeout, "a number of seconds", "leave it out to wait without a limit")
 
 
 def raise_unless_succeeded(handle: AppHandle, status: AppStatus | None) -> None:
     """Raise AppStatusError for an app that has not succeeded, and UnknownAppError for one that nobody knows."""
     if status is None:
-        raise UnknownAppError(f"no app {handle}", fix="`list` shows the handles of those that there are")
+        raise UnknownAppError(f"no app {handle}", fix="`list` shows the handles of existing apps")
     status.raise_for_status()
 
 
@@ -113,7 +113,7 @@ class WaitResult:
 def _late(left: list[tuple[AppHandle, AppStatus | None]], timeout: float | None) -> TimeoutError:
     """Return the error of a wait that was too long, with the last status of each app that has not ended."""
     which = left[0][0] if len(left) == 1 else f"{len(left)} apps"
-    error = TimeoutError(f"{which}: no end within {timeout:g} s")
+    error = TimeoutError(f"{which} did not end within {timeout:g} s")
     for handle, status in islice(left, NOTED):
-        error.add_note(f"The last status of {handle}: {status or 'nothing is known of it yet'}")
+        error.add_note(f"The last status of {handle}: {status or 'not known yet'}")
     return error

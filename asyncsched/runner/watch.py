@@ -113,7 +113,7 @@ class _Core(StreamCore):
             states = await self._open_states(scheduler)
         except Exception as error:
             others = [each for each in self.asked if parse_app_handle(each[0]).scheduler_backend != scheduler]
-            error.add_note(f"It ended the watch of {len(self.asked) - len(others)} app(s) of {scheduler}.")
+            error.add_note(f"This ended the watch of {len(self.asked) - len(others)} app(s) of {scheduler}.")
             self.asked = deque(others)
             raise
         self._arms[scheduler] = _Arm(scheduler, states)
@@ -159,7 +159,7 @@ class _Core(StreamCore):
             try:
                 event = arm.take()
             except Exception as error:
-                error.add_note(f"It ended the watch of {self._give_up(arm)} app(s) of {name}.")
+                error.add_note(f"This ended the watch of {self._give_up(arm)} app(s) of {name}.")
                 raise
             if event is not None:
                 self._arms[name] = self._arms.pop(name)  # the others come first next time

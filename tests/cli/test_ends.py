@@ -25,13 +25,13 @@ def cancelled(cli: Cli) -> list[str]:
 def test_cancel_tells_what_had_ended_already(staged: Cli) -> None:
     with Terminal(staged, "cancel", "stage://x/train-003", columns=100) as terminal:
         assert 0 == terminal.end()
-        assert terminal.screen[0] == "stage://x/train-003: had ended already: FAILED"
-        assert "had ended already: \x1b[1;38;5;196mFAILED\x1b[0m" in terminal.written
+        assert terminal.screen[0] == "stage://x/train-003: had already ended: FAILED"
+        assert "had already ended: \x1b[1;38;5;196mFAILED\x1b[0m" in terminal.written
     rows = staged("cancel", "-o", "json", "train-00[45]").json
 
     assert {
-        "train-004": ("cancel was asked for", "RUNNING"),
-        "train-005": ("had ended already", "SUCCEEDED"),
+        "train-004": ("cancel requested", "RUNNING"),
+        "train-005": ("had already ended", "SUCCEEDED"),
     } == {row["app_id"]: (row["done"], row["state"]) for row in rows}
     assert ["train-004"] == cancelled(staged)
 
@@ -55,7 +55,7 @@ def test_a_yes_ends_them(staged: Cli, answer: str) -> None:
         terminal.until(lambda screen: screen.shows("cancel 3 apps? [y/N]"))
         terminal.press(answer)
         assert 0 == terminal.end()
-        assert terminal.shows("train-001: cancel was asked for")
+        assert terminal.shows("train-001: cancel requested")
     assert ["train-000", "train-001", "train-002"] == sorted(cancelled(staged))
 
 
@@ -92,7 +92,7 @@ def test_delete_asks_above_one_too(staged: Cli) -> None:
 def test_cancel_may_wait_for_the_ends(staged: Cli) -> None:
     with Terminal(staged, "cancel", "--wait", "stage://x/train-001", columns=100) as terminal:
         assert 0 == terminal.end()
-        assert terminal.shows("stage://x/train-001: cancel was asked for")
+        assert terminal.shows("stage://x/train-001: cancel requested")
         assert terminal.shows("stage://x/train-001  CANCELLED")
     rows = staged("cancel", "-y", "--wait", "-o", "jsonl", "train-00[12]").jsonl
 
@@ -109,7 +109,7 @@ def test_wait_shows_how_it_gets_on(staged: Cli, columns: int) -> None:
         assert max(map(len, terminal.screen)) <= columns
         terminal.press("\x03")
         assert 130 == terminal.end()
-        assert terminal.shows("8 apps run on")
+        assert terminal.shows("8 apps are still running")
         assert terminal.shows("  resume: asyncsched wait 'train-00*'")
         assert terminal.shows("  stop:   asyncsched cancel 'train-00*'")
         assert not terminal.shows("of 10 ended")
@@ -121,7 +121,7 @@ def test_a_watched_status_says_what_runs_on(staged: Cli) -> None:
         terminal.until(lambda screen: screen.shows("stage://x/train-001  RUNNING"))
         terminal.press("\x03")
         assert 130 == terminal.end()
-        assert terminal.shows("train-001 runs on")
+        assert terminal.shows("train-001 is still running")
         assert terminal.shows("  resume: asyncsched status -w stage://x/train-001")
 
 
@@ -130,7 +130,7 @@ def test_wait_for_one_shows_its_state(staged: Cli) -> None:
         terminal.until(lambda screen: screen.shows("waiting for train-001, RUNNING: "))
         terminal.press("\x03")
         assert 130 == terminal.end()
-        assert terminal.screen[0] == "train-001 runs on"
+        assert terminal.screen[0] == "train-001 is still running"
         assert terminal.screen[1] == "  resume: asyncsched wait stage://x/train-001"
 
 
@@ -148,7 +148,7 @@ def test_ctrl_c_in_a_followed_log_says_what_runs_on(staged: Cli) -> None:
         terminal.until(lambda screen: screen.shows("hello from the stage"))
         terminal.press("\x03")
         assert 130 == terminal.end()
-        assert terminal.shows("3 apps run on")  # two of the five have ended
+        assert terminal.shows("3 apps are still running")  # two of the five have ended
         (line,) = [line for line in terminal.screen if line.startswith("  resume: ")]
         assert 3 == line.count("stage://old/train-00")
     with Terminal(staged, "log", "-f", "train-00*", columns=100) as terminal:

@@ -10,8 +10,8 @@ from tests.cli._cli import Cli
 
 pytestmark = pytest.mark.slow
 
-UNKNOWN = "`asyncsched list -s stage` shows those that there are"
-FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows those that there are"
+UNKNOWN = "`asyncsched list -s stage` shows the apps that exist"
+FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows the apps that exist"
 
 GOLDEN: list[tuple[str, int, str]] = [
     ("status local_cwd://", 2, f"error: 'local_cwd://' is not a handle\n  fix: {FORM}"),
@@ -117,7 +117,7 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "log --regex ( stage://a/b",
         2,
-        "error: invalid value for '--regex': '(' is no regular expression: missing ), unterminated subpattern at "
+        "error: invalid value for '--regex': '(' is not a regular expression: missing ), unterminated subpattern at "
         "position 0\n  fix: see asyncsched log --help",
     ),
     (
@@ -152,7 +152,7 @@ GOLDEN: list[tuple[str, int, str]] = [
         "run utils.touch --file x --detach",
         2,
         "error: utils.touch has no argument --detach\n"
-        "  fix: it has --file, --image; options of asyncsched run stand before utils.touch",
+        "  fix: it has --file, --image; put options of asyncsched run before utils.touch",
     ),
     (
         "run -s stage job.py",
@@ -161,7 +161,7 @@ GOLDEN: list[tuple[str, int, str]] = [
         "  fix: did you mean job.py:train?\n       to run the file: asyncsched run -s stage -- python job.py",
     ),
     ("run -s stage job:train", 2, "error: no file job\n  why: looked in {folder}\n  fix: did you mean job.py:train?"),
-    ("builtins --print", 2, "error: --print needs a component\n  fix: asyncsched builtins lists those that there are"),
+    ("builtins --print", 2, "error: --print needs a component\n  fix: asyncsched builtins lists all components"),
 ]  # fmt: skip
 
 JOB = """
@@ -260,7 +260,7 @@ def test_a_configured_command_is_checked_with_its_line(cli: Cli, text: str, told
         (
             "[command.run]\nscheduler = 'stage'\ncfg = { quue = 'x' }\n",
             "run utils.echo",
-            "`cfg` of the command run: {'quue': 'x'} is no list of texts (from ./asyncsched.toml:3)\n"
+            "`cfg` of the command run: {'quue': 'x'} is not a list of strings (from ./asyncsched.toml:3)\n"
             "  fix: see asyncsched run --help\n",
         ),
         (
@@ -362,8 +362,8 @@ def test_a_traceback_is_for_who_asks(cli: Cli) -> None:
 def test_a_fault_of_ours_is_no_traceback_either() -> None:
     assert [
         "error: KeyError: 'x'",
-        "  why: this is a fault of asyncsched",
-        "  fix: --debug shows where it is",
+        "  why: this is a bug in asyncsched",
+        "  fix: --debug shows the traceback",
     ] == render(KeyError("x"))
     assert 70 == exit_code(KeyError("x"))
 

@@ -75,7 +75,7 @@ def test_a_matrix_is_a_group_that_other_processes_find(local: Cli) -> None:
     again = local(*sweep)
     assert sorted(done.lines) == sorted(again.lines)
     assert 4 == local("list").out.count("SUCCEEDED")
-    assert "no app is of the group 'other'" in local("wait", "--group", "other").err
+    assert "no app belongs to the group 'other'" in local("wait", "--group", "other").err
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_group_that_another_process_cancels_launches_nothing_more(local: Cli) 
         cancelled = local("cancel", "--group", "cy")
         out, err = running.communicate(timeout=60)
 
-    assert f"cy: process {running.pid}, which starts its jobs, was told to start no more" in cancelled.err
+    assert f"cy: process {running.pid}, which starts its jobs, was told to stop starting them" in cancelled.err
     assert 2 == len(list(local.folder.glob("ran-*")))
-    assert 2 == cancelled.err.count("cancel was asked for")
+    assert 2 == cancelled.err.count("cancel requested")
     assert "0/6 done" in err
     assert 3 == running.returncode, out
 
@@ -138,7 +138,7 @@ def test_a_script_between_two_attempts_is_told_as_well(local: Cli) -> None:
         finally:
             running.kill()
 
-    assert f"rp: process {running.pid}, which starts its jobs, was told to start no more" in cancelled.err
+    assert f"rp: process {running.pid}, which starts its jobs, was told to stop starting them" in cancelled.err
     assert 0 == cancelled.code
 
 

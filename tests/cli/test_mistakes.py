@@ -47,7 +47,7 @@ def told(cli: Cli, *words: str, columns: int = 160) -> list[str]:
         ),
         (
             "run --replicas 2 echo hi",
-            ["error: --replicas is for a command after --", "  why: echo stands where a component is named",
+            ["error: --replicas is for a command after --", "  why: echo was read as the name of a component",
              "  fix: asyncsched run --replicas 2 -- echo hi"],
         ),
         (
@@ -68,7 +68,7 @@ def told(cli: Cli, *words: str, columns: int = 160) -> list[str]:
         (
             "run nosuchcommand",
             ["error: no component nosuchcommand",
-             "  fix: asyncsched builtins lists those that there are (your own: path/file.py:function)",
+             "  fix: asyncsched builtins lists all components (your own: path/file.py:function)",
              "       to run a command: asyncsched run -- nosuchcommand"],
         ),
     ],

@@ -230,7 +230,7 @@ def test_a_fault_gives_the_terminal_back_and_is_told(staged: Cli) -> None:
         assert 70 == terminal.end()
         after = terminal.written.rpartition(LEFT[0])[2]
         assert "error: ZeroDivisionError" in after
-        assert "this is a fault of asyncsched" in after
+        assert "this is a bug in asyncsched" in after
         assert "Traceback" not in after
 
 
@@ -245,7 +245,9 @@ def test_without_textual_changes_are_lines_and_a_hint(staged: Cli) -> None:
     with Terminal(staged, "monitor", "stage://x/train-003", columns=110) as terminal:
         assert 1 == terminal.end()
         assert terminal.shows("stage://x/train-003  FAILED")
-        assert terminal.shows("note: each change is a line; with `pip install 'asyncsched[tui]'` there is a live table")
+        assert terminal.shows(
+            "note: each change is printed as a line; `pip install 'asyncsched[tui]'` adds a live table"
+        )
 
 
 def test_textual_is_imported_by_no_other_verb(staged: Cli) -> None:

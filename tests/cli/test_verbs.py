@@ -203,7 +203,7 @@ def test_wait(staged: Cli) -> None:
     late = staged("wait", "--timeout", "100ms", "stage://x/train-001")
 
     assert 124 == late.code
-    assert "error: stage://x/train-001: no end within 0.1 s" in late.err
+    assert "error: stage://x/train-001 did not end within 0.1 s" in late.err
 
 
 def test_status_until_the_end(staged: Cli) -> None:
@@ -300,7 +300,7 @@ def test_ctrl_c_detaches_from_a_remote_app(cli: Cli) -> None:
 
     assert 130 == running.returncode
     assert [
-        f"detached: {handle.rpartition('/')[2]} runs on",
+        f"detached: {handle.rpartition('/')[2]} is still running",
         f"  resume: asyncsched log -f {handle}",
         f"  stop:   asyncsched cancel {handle}",
     ] == err.splitlines()
@@ -323,7 +323,7 @@ def test_ctrl_c_says_what_runs_on(staged: Cli) -> None:
     following.send_signal(signal.SIGINT)
 
     told = "  resume: asyncsched log -f stage://x/train-001\n  stop:   asyncsched cancel stage://x/train-001\n"
-    assert ("", f"train-001 runs on\n{told}") == following.communicate(timeout=60)
+    assert ("", f"train-001 is still running\n{told}") == following.communicate(timeout=60)
     assert 130 == following.returncode
 
 
@@ -342,7 +342,7 @@ def test_a_reader_that_leaves_ends_it_quietly_also_when_nothing_comes(staged: Cl
 def test_a_monitor_of_nothing_says_so(cli: Cli) -> None:
     done = cli("monitor")
 
-    assert (0, "", "no app runs\n") == (done.code, done.out, done.err)
+    assert (0, "", "no app is running\n") == (done.code, done.out, done.err)
 
 
 def test_a_monitor_without_a_terminal_prints_changes(staged: Cli) -> None:
@@ -370,7 +370,7 @@ def test_the_timeout_of_wait_holds_for_the_look_up_as_well(broken: Cli) -> None:
     broken.schedulers = ["stage", "silent"]
     done = broken("wait", "--timeout", "300ms", "train-*")
 
-    assert (124, "error: the apps: no end within 0.3 s\n") == (done.code, done.err)
+    assert (124, "error: the apps did not end within 0.3 s\n") == (done.code, done.err)
 
 
 @pytest.mark.parametrize("line", [["list"], ["log", "stage://x/train-001"], ["builtins"]])

@@ -131,7 +131,7 @@ def test_the_last_one_launched_here(cli: Cli) -> None:
     assert handle == cli("status", "-o", "json").json[0]["handle"]
     assert handle in cli("wait", "@last").out
     assert f"handle: {handle}" in cli("describe").out
-    assert (0, [f"{handle}: had ended already: SUCCEEDED"]) == seen(cli, "cancel", "@last")
+    assert (0, [f"{handle}: had already ended: SUCCEEDED"]) == seen(cli, "cancel", "@last")
 
 
 def test_nobody_ends_the_last_one_by_an_empty_variable(cli: Cli) -> None:

@@ -138,7 +138,7 @@ def test_a_stopped_monitor_detaches_and_says_so(begun: Kernel) -> None:
     begun.interrupt()
     begun.finish(following)
 
-    assert ["no longer followed; the apps run on"] == plain(following)
+    assert ["no longer followed; the apps keep running"] == plain(following)
     assert "no longer followed" not in following.html, "it is told once"
     assert "RUNNING\n" == begun.run("print((await runner.status(handle)).state)").text
 

@@ -143,7 +143,7 @@ async def test_a_watch_goes_on_with_the_apps_of_the_schedulers_that_can_be_used(
             await anext(events)
         rest = [(event.handle, event.state) async for event in events]
 
-    assert ["It ended the watch of 2 app(s) of broken."] == caught.value.__notes__
+    assert ["This ended the watch of 2 app(s) of broken."] == caught.value.__notes__
     assert [(handle, AppState.SUCCEEDED)] == rest
 
 

@@ -145,7 +145,7 @@ async def test_a_scheduler_that_fails_for_good_spares_the_others(rig: Rig) -> No
         while True:
             got.append(await anext(events))
 
-    assert ["It ended the watch of 1 app(s) of polled."] == caught.value.__notes__
+    assert ["This ended the watch of 1 app(s) of polled."] == caught.value.__notes__
     rig.exit(good)
     got += [event async for event in events]
     assert {good} == {event.handle for event in got}
@@ -167,13 +167,13 @@ async def test_a_notebooks_table_goes_on_with_the_apps_of_the_others(rig: Rig) -
 
 async def test_a_table_outside_of_a_notebook_is_refused(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     handle = await rig.run("push")
-    with pytest.raises(MissingExtraError, match="use `watch` outside of one"):
+    with pytest.raises(MissingExtraError, match="use `watch` instead"):
         await rig.runner.monitor(handle)
     for wrong in (3, [handle, 3]):
         with pytest.raises(UsageError, match="got 3"):
             await rig.runner.monitor(wrong)  # type: ignore[arg-type]  # that is the point
 
-    with pytest.raises(MissingExtraError, match="use `log_lines` outside of one"):
+    with pytest.raises(MissingExtraError, match="use `log_lines` instead"):
         await rig.runner.show_log(handle)
 
     assert ("", "") == capsys.readouterr()

@@ -93,7 +93,7 @@ def test_errors_are_those_of_the_coroutines(rig: Rig) -> None:
     with pytest.raises(ValueError, match="k must not be negative"):
         rig.runner.log_lines("fake://me/x", k=-1)  # at the call, not at the first step
     handle = rig.run()
-    with pytest.raises(TimeoutError, match="no end within 0"):
+    with pytest.raises(TimeoutError, match="did not end within 0"):
         rig.runner.wait(handle, timeout=0.01)
 
 
