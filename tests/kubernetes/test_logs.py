@@ -31,7 +31,8 @@ from tests.kubernetes._logs import (
     texts,
     until,
 )
-from tests.kubernetes_fake import FakeCluster, Fault, expired, too_many
+from tests.kubernetes_fake import FakeCluster, Fault, StatusError, expired, too_many
+from tests.kubernetes_fake.errors import bad_request
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
@@ -40,6 +41,8 @@ ONE_RUN = "echo try; [ -e done ] && sleep 1000; until [ -e go ]; do sleep 0.01; 
 """A run that ends when a test lets it: see `go_on`."""
 THREE_RUNS = "echo try; [ -e done ] && sleep 1000; [ -e two ] && touch done; touch two; exit 1"
 REMOVED = f"GAP the node has removed the container of {NAME} before its log was read"
+NOT_FOUND = bad_request(f'pod "{NAME}" cannot be found - no logs available')
+NOT_AVAILABLE = bad_request(f'container "main" in pod "{NAME}" is not available')
 SECOND = 1_000_000_000
 T0 = 1_795_000_000 * SECOND  # where a test makes stamps up
 
@@ -122,6 +125,38 @@ async def test_a_pod_that_kubelet_does_not_know_yet_is_asked_for_again(fake: Fak
     fake.run(fake.kubelet.unknown.clear)
 
     assert ["known"] == texts(await reading)
+
+
+async def test_a_pod_that_kubelet_cannot_find_yet_is_asked_for_again(fake: FakeCluster, logs: Bench) -> None:
+    fake.fail("get pods/log", Fault(error=NOT_FOUND, times=2))
+    make_pod(fake, "echo known; sleep 1000")
+
+    assert ["known"] == texts(await logs.read(logs.stream(), 1))
+
+
+@pytest.mark.parametrize("error", [NOT_FOUND, NOT_AVAILABLE], ids=["pod", "container"])
+async def test_a_kubelet_that_has_just_started_is_asked_again_for_the_rest(
+    fake: FakeCluster, logs: Bench, error: StatusError
+) -> None:
+    stream = await followed(fake, logs, "before")
+    fake.fail("get pods/log", Fault(error=error, times=2))
+    fake.cut("get pods/log")
+    say(fake, "after")
+
+    assert ["after"] == texts(await logs.read(stream, 1))
+
+
+async def test_a_pod_that_kubelet_has_forgotten_before_the_server_has_is_read_to_its_end(
+    fake: FakeCluster, logs: Bench
+) -> None:
+    patiently_ended(fake, 'trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
+    stream = logs.stream()
+    assert "ready" == await next_text(logs, stream)
+    fake.fail("get pods/log", Fault(error=NOT_FOUND, times=-1))
+    fake.run(lambda: fake.owners.delete("pods", fake.store.get("pods", "default", NAME)))
+    logs.end(AppState.CANCELLED)
+
+    assert ["bye"] == texts(await logs.read(stream))
 
 
 async def test_a_container_that_is_created_is_waited_for(fake: FakeCluster, logs: Bench) -> None:
@@ -221,8 +256,6 @@ async def test_a_server_that_restarts_loses_and_repeats_nothing(fake: FakeCluste
 
 @pytest.mark.parametrize("error", ["429", "503"])
 async def test_a_server_that_is_busy_is_asked_again(fake: FakeCluster, logs: Bench, error: str) -> None:
-    from tests.kubernetes_fake import StatusError
-
     make_pod(fake, "echo one")
     await ended(fake)
     for _ in range(3):

@@ -16,6 +16,7 @@ FORBIDDEN = 'PodLogOptions "g" is invalid: stream: Forbidden: may not be specifi
 
 
 NOT_BEFORE = 'previous terminated container "main" in pod "p" not found'
+UNKNOWN = 'pod "p" cannot be found - no logs available'
 NOT_YET = 'container "main" in pod "p" is waiting to start: '
 
 
@@ -32,6 +33,10 @@ def run(phase: Any = None, *, pod_phase: str = "Running", restarts: int = 0, gon
         (404, "the server could not find the requested resource ( pods/log p)", run(), False, Next.WAIT),
         (404, 'pods "p" not found', run("running", gone=True), False, Next.LOST),
         (404, 'pods "p" not found', run("running", gone=True), True, Next.OVER),
+        (400, UNKNOWN, run("running"), False, Next.WAIT),
+        (400, UNKNOWN, run("terminated"), True, Next.WAIT),
+        (400, UNKNOWN, run("running", gone=True), False, Next.LOST),
+        (400, UNKNOWN, run("running", gone=True), True, Next.OVER),
         (400, NOT_YET + "ContainerCreating", run("waiting"), False, Next.WAIT),
         (
             400,

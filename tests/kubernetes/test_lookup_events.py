@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from asyncsched.schedulers.kubernetes.changes_states import LOOK_AGAIN
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import FRESH, JUST_READ, PAGE, PASSED_OVER, REFUSED_FOR, Events
 from asyncsched.schedulers.kubernetes.status import WAITS_FOR_MOMENT
@@ -131,6 +132,18 @@ async def test_events_behind_the_first_page_are_found_by_later_looks(
     assert 4 == fake.traffic.calls["list events"]
     fake.run(lambda: [fake.store.remove("events", each) for each in list(fake.store.list("events"))])
     assert [] == await look(events, clock, 2)
+
+
+async def test_each_check_of_a_waiting_app_reads_although_a_read_takes_time(
+    fake: FakeCluster, events: Events, clock: Ahead
+) -> None:
+    fake.fail("list events", Fault(slow=0.2, times=1))
+    began = clock.monotonic()
+    await events.about("default", [OURS["uid"]])
+    clock.ahead += began + LOOK_AGAIN - clock.monotonic()
+    await events.about("default", [OURS["uid"]])
+
+    assert 2 == fake.traffic.calls["list events"]
 
 
 async def test_a_list_that_expires_while_it_is_read_begins_again(

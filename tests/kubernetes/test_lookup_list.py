@@ -96,6 +96,23 @@ async def test_the_pods_of_a_namespace_are_listed_once_and_only_where_something_
         assert ["jobs", "jobs", "pods", "jobs", "jobs", "pods"] == await read_by_list(fake, another)
 
 
+@pytest.mark.parametrize(
+    ("min_replicas", "expected"),
+    [(None, ["jobs", "jobs", "pods"]), (1, ["jobs", "jobs", "pods", "jobs"])],
+)
+async def test_jobs_are_read_again_only_if_replicas_may_fail(
+    fake: FakeCluster, tmp_path: Path, min_replicas: int | None, expected: list[str]
+) -> None:
+    failing = app("exit $((VC_TASK_INDEX * 3))", replicas=2)
+    failing.roles[0].min_replicas = min_replicas
+    admin = str(fake.kubeconfig(tmp_path / "admin", "admin"))
+    async with KubernetesScheduler("a", kubeconfig=admin, namespaces=["default"]) as scheduler:
+        app_id = await scheduler.submit(failing, options("volcano", overlay=SIDECAR))
+        await told(scheduler, app_id, AppState.FAILED if min_replicas is None else AppState.SUCCEEDED)
+
+        assert expected == await read_by_list(fake, scheduler)
+
+
 async def read_by_list(fake: FakeCluster, scheduler: KubernetesScheduler) -> list[str]:
     """List apps; return the kinds of objects that were asked for."""
     fake.run(fake.traffic.requests.clear)

@@ -28,7 +28,7 @@ from asyncsched.schedulers.kubernetes.status_jobs import (
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record
 from asyncsched.schedulers.kubernetes.status_reasons import why_failed, why_job_waits, why_waiting
 from asyncsched.schedulers.kubernetes.status_replicas import is_in
-from asyncsched.schedulers.kubernetes.status_rows import list_row, rows_of, told_by_jobs, told_by_tables
+from asyncsched.schedulers.kubernetes.status_rows import in_doubt, list_row, rows_of, told_by_jobs, told_by_tables
 from asyncsched.schedulers.kubernetes.status_states import VOLCANO_PHASES
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, FailureCause, RetryPolicy, Role, macros
@@ -969,6 +969,10 @@ def test_objects_of_any_content_are_read_or_passed_over(data: st.DataObject) -> 
         needs_events([each], pods, BEGAN)
     rows_of(told_by_jobs(jobs), pods)
     told_by_tables([("volcano", data.draw(JSON))])
+    rows = [{"object": raw, "cells": data.draw(JSON)} for raw in raws]
+    named = [{"name": name} for name in ("STATUS", "minAvailable", data.draw(JSON))]
+    table = told_by_tables([("volcano", {"columnDefinitions": named, "rows": rows})])
+    in_doubt(table, pods, rows_of(table, pods))
 
 
 def _broken(data: st.DataObject, raw: dict[str, Any]) -> Any:

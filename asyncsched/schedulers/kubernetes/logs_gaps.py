@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
+from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.schedulers.kubernetes.errors import BACKEND
 from asyncsched.schedulers.kubernetes.status_replicas import STOPPED
 from asyncsched.specs.state import AppState, FailureCause
@@ -56,9 +56,7 @@ def why_broken(run: Run, *, begun: bool) -> str:
 
 
 def once_more(error: SchedulerError) -> SchedulerError:
-    """Return a retryable error for a NotFoundError, else the error itself."""
-    if not isinstance(error, NotFoundError):
-        return error
+    """Return a retryable error for a refusal that will pass."""
     again = UnavailableError("the log cannot be read now", why=error.why, backend=BACKEND, operation="log_iter")
     again.__cause__ = error.__cause__
     return again

@@ -18,7 +18,7 @@ from asyncsched.schedulers.kubernetes.logs_pods import AppPods, ReplicaKey
 from asyncsched.schedulers.kubernetes.logs_resume import PodResume
 from asyncsched.schedulers.kubernetes.logs_runs import Lost, Run, Runs, has_run, restarts
 from asyncsched.schedulers.kubernetes.logs_streams import is_wanted, parameters
-from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal, is_removed
+from asyncsched.schedulers.kubernetes.logs_table import Next, after_end, after_refusal, is_removed, is_unknown
 from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class PodLog(ConnectionSource):
             self._ended_once = False  # kubelet was down: the earlier clean end was kubelet's, not the container's
         if failure is None:
             raise error
-        if failure.code == 404:
+        if is_unknown(failure):
             run = await self._looked(run)
         match after_refusal(failure, run, has_ended=self._ended_once, has_begun=self._opened or has_run(run.pod)):
             case Next.WAIT:

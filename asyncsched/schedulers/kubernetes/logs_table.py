@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from asyncsched.schedulers.kubernetes.errors import ApiFailure
     from asyncsched.schedulers.kubernetes.logs_runs import Run
 
-__all__ = ["Next", "after_end", "after_refusal", "is_about_streams", "is_removed"]
+__all__ = ["Next", "after_end", "after_refusal", "is_about_streams", "is_removed", "is_unknown"]
 
 
 class Next(enum.Enum):
@@ -35,7 +35,7 @@ def after_refusal(failure: ApiFailure, run: Run, *, has_ended: bool, has_begun: 
         has_begun: Whether the container has run, as far as known.
     """
     text = failure.message
-    if failure.code == 404:
+    if is_unknown(failure):
         if run.gone:
             return Next.LOST if has_begun and not has_ended else Next.OVER
         return Next.WAIT  # kubelet does not know the pod yet, or the pod was just deleted
@@ -75,6 +75,12 @@ def is_removed(notice: str, run: Run) -> bool:
     """Return whether kubelet's message means that a run's log has been removed."""
     # While a container runs, its file is briefly absent at each rotation.
     return notice.startswith(REMOVED) or (run.ended and notice.startswith(NO_FILE))
+
+
+def is_unknown(failure: ApiFailure) -> bool:
+    """Return whether a request was refused because the API server or the kubelet does not know the pod."""
+    # A kubelet forgets a deleted pod before the API server does, and has to learn about its pods when it starts.
+    return failure.code == 404 or (failure.code == 400 and "cannot be found" in failure.message)
 
 
 def is_about_streams(failure: ApiFailure) -> bool:

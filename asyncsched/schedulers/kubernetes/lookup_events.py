@@ -21,8 +21,11 @@ __all__ = ["PASSED_OVER", "Events"]
 
 _log = logging.getLogger("asyncsched.schedulers.kubernetes")
 
-FRESH = 5.0
-"""Seconds for which a list is reused: reasons of a wait are seconds old at most, without a list per app."""
+FRESH = 4.0
+"""Seconds for which a list is reused: reasons of a wait are seconds old at most, without a list per app.
+
+Waiting apps are checked every five seconds. With the time that a read takes, this is less: each check reads again.
+"""
 JUST_READ = 0.5
 """Seconds for which a list is reused for an app that has ended: its description is final."""
 PAGE = 1000

@@ -166,7 +166,7 @@ async def _rows(
         except PermissionDeniedError as error:
             namespaces.without_pods(namespace, error)
     rows = await asyncio.to_thread(rows_of, job_states, pods)
-    if doubtful := in_doubt(job_states, rows):
+    if pods and (doubtful := await asyncio.to_thread(in_doubt, job_states, pods, rows)):
         known = {job.uid: (job, state) for job, state in await _reread(client, doubtful)}
         return await asyncio.to_thread(rows_of, [known.get(job.uid, (job, state)) for job, state in job_states], pods)
     return rows

@@ -80,8 +80,9 @@ class JobRecord:
         retry_count: Volcano's count of restarts.
         max_retry: The count at which Volcano gives up.
         pending_limited: Whether Volcano ends it if it does not start in time.
-        least: How many replicas must succeed, for a Volcano job without a policy for failures; else 0.
-        task_least: The same for each task.
+        least: How many replicas must succeed, for a Volcano job without a policy for failures; else 0. A Table shows
+            it whatever the policies.
+        task_least: The same for each task; empty if read from a Table.
     """
 
     kind: Kind
@@ -138,7 +139,7 @@ class JobRecord:
         Args:
             succeeded: How many replicas of each task succeeded, once all have ended.
         """
-        if not self.least or sum(succeeded.values()) < self.least:
+        if not self.least or not self.task_least or sum(succeeded.values()) < self.least:
             return False
         names_and_least = zip(self.tasks, self.task_least, strict=False)
         return self.least < sum(self.task_least) or all(

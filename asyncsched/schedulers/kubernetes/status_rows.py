@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,8 +11,14 @@ from typing import cast
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.status import describe_app, pods_of, session_of
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record, jobs_of_app
-from asyncsched.schedulers.kubernetes.status_pods import PodRecord, items, section, shared_text
-from asyncsched.schedulers.kubernetes.status_states import JOB_STATUS, VOLCANO_PHASES, job_state, state_of_phase
+from asyncsched.schedulers.kubernetes.status_pods import PodRecord, integer, items, section, shared_text
+from asyncsched.schedulers.kubernetes.status_states import (
+    JOB_STATUS,
+    VOLCANO_PHASES,
+    job_state,
+    pod_state,
+    state_of_phase,
+)
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, combine
@@ -27,6 +34,8 @@ _COLUMNS: Mapping[Kind, tuple[str, Mapping[str, AppState]]] = {
     "job": ("Status", JOB_STATUS),
 }
 """The column with the state, and the meaning of its values."""
+_LEAST = "minAvailable"
+"""The column with the number of replicas that must succeed, whatever the job's policies are."""
 
 
 def list_row(jobs: Sequence[JobRecord], backend: str = "kubernetes") -> ListAppResponse | None:
@@ -83,41 +92,49 @@ def rows_of(
     return sorted((row for row in found if row is not None), key=lambda row: row.created_at or _START, reverse=True)
 
 
-def in_doubt(job_states: Iterable[Told], rows: Iterable[ListAppResponse]) -> dict[str, list[str]]:
+def in_doubt(
+    job_states: Iterable[Told], pods: Iterable[PodRecord], rows: Iterable[ListAppResponse]
+) -> dict[str, list[str]]:
     """Return, by namespace, the apps whose jobs must be read in full because only their pods show a failure.
 
-    Volcano counts some jobs as successful although replicas have failed, and a Table does not show which.
+    Volcano may count a job as successful although replicas have failed, once enough have succeeded. A Table shows how
+    many that is for the whole job, but neither for each task nor what Volcano does about a failure.
 
     Args:
         job_states: The jobs with their states.
-        rows: The rows made from them and their pods.
+        pods: Their pods.
+        rows: The rows made from both.
     """
     failed = {row.app_id for row in rows if row.state is AppState.FAILED}
+    succeeded = Counter(pod.owner for pod in pods if pod_state(pod) is AppState.SUCCEEDED)
     found: dict[str, list[str]] = {}
     for job, state in job_states:
-        if job.kind == "volcano" and not job.tasks and job.is_first and _is_unsure(state) and job.app_id in failed:
+        read_from_table = job.kind == "volcano" and not job.tasks and job.is_first
+        if read_from_table and _is_unsure(state) and job.app_id in failed and succeeded[job.uid] >= job.least:
             found.setdefault(job.namespace, []).append(job.app)
     return found
 
 
 def _read_table(kind: Kind, table: object) -> Iterator[Told]:
     columns, (name, words) = _columns(table), _COLUMNS[kind]
-    place = columns.index(name) if name in columns else -1
     for row in items(_under(table, "rows")):
         job = job_record(section(row, "object"), kind)
         cells = row.get("cells")
         if job is None or not isinstance(cells, list):
             continue
-        known = cast("list[object]", cells)
-        word = shared_text(known[place]) if 0 <= place < len(known) else None
-        if word is None:
+        told = dict(zip(columns, cast("list[object]", cells), strict=False))
+        if name not in told:
             yield job, AppState.UNKNOWN
+            continue
+        word = shared_text(told[name])
+        if kind == "volcano":
+            yield replace(job, phase=word, least=max(0, integer(told.get(_LEAST)) or 0)), _state(job, word, words)
         else:
-            yield replace(job, phase=word) if kind == "volcano" else job, _state(job, word, words)
+            yield job, _state(job, word, words)
 
 
-def _columns(table: object) -> list[object]:
-    return [column.get("name") for column in items(_under(table, "columnDefinitions"))]
+def _columns(table: object) -> list[str]:
+    return [shared_text(column.get("name")) for column in items(_under(table, "columnDefinitions"))]
 
 
 def _under(table: object, key: str) -> object:
