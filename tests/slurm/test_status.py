@@ -349,6 +349,13 @@ def test_the_failure_that_came_first_is_told() -> None:
     assert "main/1: exit code 7" == found.msg
 
 
+def test_the_cause_is_that_of_the_failure_that_came_first() -> None:
+    runs = [[ReplicaRun("n", 1, 3, 9 * SECOND)], [ReplicaRun("n", 1, 137, 5 * SECOND)]]
+    found = describe_app(record(2), Evidence("7", runs), row("FAILED"))
+
+    assert (FailureCause.SIGNAL, "main/1: killed by SIGKILL") == (found.cause, found.msg)
+
+
 def test_a_submit_that_was_cut_off_has_failed() -> None:
     waits, cut = (describe_app(record(), Evidence(is_cut_off=each), None) for each in (False, True))
 
@@ -359,6 +366,9 @@ def test_a_submit_that_was_cut_off_has_failed() -> None:
     ("reason", "cause"),
     [
         ("QOSMaxJobsPerUserLimit", FailureCause.QUOTA),
+        ("AssocMaxJobsLimit", FailureCause.QUOTA),
+        ("InvalidQOS", FailureCause.UNSCHEDULABLE),
+        ("InvalidAccount", FailureCause.UNSCHEDULABLE),
         ("Resources", None),
         ("launch failed requeued held", FailureCause.UNSCHEDULABLE),
     ],
