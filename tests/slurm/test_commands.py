@@ -332,6 +332,7 @@ async def test_many_apps_are_listed_and_pruned_by_few_commands(
     asked = commands.asked("squeue")
     removed = await scheduler.prune(timedelta(0))
 
+    assert {"7"} == {row.native_id for row in listed}
     assert (150, 150, 2, 2) == (len(listed), len(removed), asked, commands.asked("squeue") - asked)
     assert [] == [*(tmp_path / "home/jobs").iterdir()] == [*(tmp_path / "home/apps").iterdir()]
 

@@ -207,6 +207,14 @@ def test_what_was_said_before_an_app_has_succeeded_does_not_count(found: Evidenc
         assert AppState.SUCCEEDED == told.state
 
 
+@pytest.mark.parametrize(("is_cancelled", "msg"), [(False, "cancelled: DependencyNeverSatisfied"), (True, "cancelled")])
+def test_a_job_that_the_cluster_cancels_for_its_dependency_says_so(*, is_cancelled: bool, msg: str) -> None:
+    found = Evidence("7", [[]], is_cancelled=is_cancelled)
+    told = describe_app(record(), found, row("CANCELLED", reason="DependencyNeverSatisfied"))
+
+    assert (AppState.CANCELLED, msg) == (told.state, told.msg)
+
+
 def test_an_end_that_was_asked_for_is_never_taken_back() -> None:
     runs = [[OVER._replace(code=143, round="0.0-")], [OVER]]
     states = [

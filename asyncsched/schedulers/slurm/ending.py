@@ -26,10 +26,9 @@ PRUNED_AT_ONCE = 100
 
 async def cancel(home: AppLinks, lookup: SlurmLookup, cluster: Cluster, app_id: str) -> None:
     """End an app: leave a mark that outlives the cluster's memory, then cancel the job."""
-    app = await lookup.describe(app_id, "cancel")
-    if app is not None and not app.state.is_terminal():
-        await _marked(home, app_id, names.CANCELLED, "cancel")
-        await cluster.end([app.native_id] if app.native_id else ["--me", f"--name={app_id}"], "cancel")
+    error = (await cancel_many(home, lookup, cluster, [app_id]))[app_id]
+    if error is not None:
+        raise error
 
 
 async def cancel_many(

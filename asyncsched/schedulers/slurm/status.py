@@ -190,6 +190,7 @@ def list_row(app: DescribeAppResponse) -> ListAppResponse:
         name=app.name,
         session=app.session,
         created_at=app.created_at,
+        native_id=app.native_id,
     )
 
 
@@ -253,7 +254,8 @@ def _of_the_cluster(record: SlurmAppRecord, found: Evidence, job: JobRow) -> _Ve
     if state is AppState.PENDING or (record.requeue and is_begun_again):
         return _waiting(record, job)
     if state is AppState.CANCELLED:
-        return _Verdict(state, cause, f"cancelled: {_BY_ITSELF}" if job.reason == _BY_ITSELF else "cancelled")
+        is_by_itself = job.reason == _BY_ITSELF and not found.is_cancelled
+        return _Verdict(state, cause, f"cancelled: {_BY_ITSELF}" if is_by_itself else "cancelled")
     return _Verdict(state, cause, _words(job, found) if state in (AppState.FAILED, AppState.UNKNOWN) else "")
 
 
