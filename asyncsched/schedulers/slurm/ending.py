@@ -41,23 +41,20 @@ async def cancel_many(
     async def begin(app_id: str) -> str | None:
         """Mark an app; return the number of its job if there is one to end."""
         app = answers[app_id]
-        if isinstance(app, AsyncSchedError):
-            raise app
-        if app is None or app.state.is_terminal():
-            return None
-        await _marked(home, app_id, names.CANCELLED, "cancel")
-        if not app.native_id:
-            await cluster.end(["--me", f"--name={app_id}"], "cancel")
-        return app.native_id or None
-
-    async def one(app_id: str) -> str | None:
         try:
-            return await begin(app_id)
+            if isinstance(app, AsyncSchedError):
+                raise app
+            if app is None or app.state.is_terminal():
+                return None
+            await _marked(home, app_id, names.CANCELLED, "cancel")
+            if not app.native_id:
+                await cluster.end(["--me", f"--name={app_id}"], "cancel")
         except SchedulerError as error:
             told[app_id] = error
             return None
+        return app.native_id or None
 
-    numbers = dict(zip(app_ids, await gather_bounded(one, [*app_ids], MARKED_AT_ONCE), strict=True))
+    numbers = dict(zip(app_ids, await gather_bounded(begin, [*app_ids], MARKED_AT_ONCE), strict=True))
     ended = await cluster.end_each([number for number in numbers.values() if number is not None], "cancel")
     return told | {app_id: ended[number] for app_id, number in numbers.items() if number is not None}
 
