@@ -23,6 +23,7 @@ from asyncsched._platform import user_name
 from asyncsched.errors import (
     ConfigError,
     ConflictError,
+    InvalidRequestError,
     PermissionDeniedError,
     RunOptionError,
     SchedulerError,
@@ -331,6 +332,7 @@ async def test_many_apps_are_listed_and_pruned_by_few_commands(
     asked = commands.asked("squeue")
     removed = await scheduler.prune(timedelta(0))
 
+    assert {"7"} == {row.native_id for row in listed}
     assert (150, 150, 2, 2) == (len(listed), len(removed), asked, commands.asked("squeue") - asked)
     assert [] == [*(tmp_path / "home/jobs").iterdir()] == [*(tmp_path / "home/apps").iterdir()]
 
@@ -581,6 +583,7 @@ async def test_a_place_in_which_others_could_change_an_app_is_refused(
         await scheduler.submit(app("true"), {"job_dir": str(tmp_path / where)})
     assert error.value.why.startswith(f"{why}: ")
     assert "`job_dir`" in error.value.fix
+    assert (owner == 0) == error.value.fix.startswith(f"set the sticky bit of {place} (chmod +t), or use another")
     assert 0 == commands.asked("sbatch")
     assert [] == [path for path in place.rglob("*") if path.name != "within"]
 
@@ -740,6 +743,69 @@ async def test_a_failing_squeue_is_told_to_each(
 
     assert [kind] * 3 == [type(each) for each in told]
     assert all(complaint in str(each) for each in told)
+
+
+async def test_all_lines_of_a_refusal_are_told(commands: Commands, scheduler: SlurmScheduler) -> None:
+    """The last one names no limit, and a site's own words come before it."""
+    lines = ("sbatch: error: QOSMaxSubmitJobPerUserLimit", "sbatch: error: Batch job submission failed: Job violates")
+    hint = 'Try "sbatch --help" for more information'
+    commands.say("sbatch", stderr="\n".join((*lines, hint, "")), code=1)
+
+    with pytest.raises(InvalidRequestError) as refused:
+        await scheduler.submit(app("true"))
+    assert "; ".join(lines) == refused.value.why
+
+
+async def test_what_the_cluster_has_said_of_an_end_is_kept(
+    commands: Commands, scheduler: SlurmScheduler, tmp_path: Path
+) -> None:
+    app_id = await scheduler.submit(app("true"))
+    commands.say("squeue", squeue_row("7", app_id, "TIMEOUT", reason="TimeLimit"))
+    before = await scheduler.describe(app_id)
+    commands.say("squeue")
+    found = await scheduler.describe(app_id)
+    told = tmp_path / "home/jobs" / app_id / "told"
+    told.write_bytes(told.read_bytes()[:-9])
+    damaged = await scheduler.describe(app_id)
+
+    assert before == found
+    assert before is not None
+    assert FailureCause.TIMEOUT == before.cause
+    assert 1 == commands.asked("sacct")  # only when the word was lost
+    assert damaged is not None
+    assert FailureCause.UNKNOWN == damaged.cause
+
+
+async def test_what_cannot_be_kept_is_told_nevertheless(
+    commands: Commands, scheduler: SlurmScheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No directory is left, or another thing stands in the file's place: nothing is written anywhere else."""
+    gone, taken = await scheduler.submit(app("true")), await scheduler.submit(app("true"))
+    shutil.rmtree(tmp_path / "home/jobs" / gone)
+    (tmp_path / "home/jobs" / taken / "told").mkdir()
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    found = []
+    for app_id in (gone, taken):
+        commands.say("squeue", squeue_row("7", app_id, "TIMEOUT"))
+        found.append(await scheduler.describe(app_id))
+
+    assert [FailureCause.TIMEOUT] * 2 == [each.cause for each in found if each]
+    assert [] == [*(tmp_path / "cwd").iterdir()]
+    assert [] == [path.name for path in (tmp_path / "home/jobs" / taken).iterdir() if path.name.startswith(".")]
+
+
+async def test_what_was_said_of_an_earlier_start_does_not_count(
+    commands: Commands, scheduler: SlurmScheduler, tmp_path: Path
+) -> None:
+    app_id = await scheduler.submit(app("true"))
+    commands.say("squeue", squeue_row("7", app_id, "PREEMPTED"))
+    before = await scheduler.describe(app_id)
+    (tmp_path / "home/jobs" / app_id / "events/job").write_text("7;1\n")
+    commands.say("squeue")
+    found = await scheduler.describe(app_id)
+
+    assert (FailureCause.PREEMPTED, FailureCause.UNKNOWN) == (before and before.cause, found and found.cause)
 
 
 @pytest.mark.parametrize("prolog", ["if true", "echo 'x", "echo )"])

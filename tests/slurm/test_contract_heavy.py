@@ -30,6 +30,11 @@ ENDS = (AppState.SUCCEEDED, AppState.FAILED, AppState.CANCELLED)
 pytestmark = [pytest.mark.service("slurmdbd"), pytest.mark.heavy("slurm")]
 
 
+def known(cluster: SlurmCluster) -> set[str | None]:
+    """The numbers of the jobs that the controller has not forgotten."""
+    return {*cluster.run("squeue", "-h", "-t", "all", "-o", "%A").split()}
+
+
 class TestSlurmWithAccounts(SchedulerContract):
     @pytest.fixture
     async def rig(
@@ -52,10 +57,8 @@ async def test_accounts_tell_of_what_the_controller_has_forgotten(
         ends = [await run(scheduler, app("true")), await run(scheduler, app("exit 3")), await ended(scheduler, stopped)]
         for found in ends:  # nothing of their own is left to tell it
             (home / "jobs" / found.app_id / "events/main-0.ev").unlink()
-        await eventually(
-            lambda: not any(found.native_id in slurm_with_accounts.run("squeue", "-h", "-t", "all") for found in ends),
-            within=PATIENCE,
-        )
+        numbers = {found.native_id for found in ends}
+        await eventually(lambda: not numbers & known(slurm_with_accounts), within=PATIENCE)
         again = await scheduler.describe_many([found.app_id for found in ends])
         told = slurm_with_accounts.run("sacct", "-X", "-n", "-P", "-j", running.native_id, "-o", "State")
 
@@ -101,11 +104,8 @@ async def test_apps_are_described_while_the_accounts_are_down(
         await seen(scheduler, living, lambda found: found.state is AppState.RUNNING)
         told, silent = await run(scheduler, app("exit 3")), await run(scheduler, app("true"))
         (home / "jobs" / silent.app_id / "events/main-0.ev").unlink()
-        numbers = (told.native_id, silent.native_id)
-        await eventually(
-            lambda: not any(number in own_slurm.run("squeue", "-h", "-t", "all") for number in numbers),
-            within=PATIENCE,
-        )
+        numbers = {told.native_id, silent.native_id}
+        await eventually(lambda: not numbers & known(own_slurm), within=PATIENCE)
         await asyncio.to_thread(own_slurm.kill_accounts)
         try:
             found = await scheduler.describe_many([living, told.app_id, silent.app_id])

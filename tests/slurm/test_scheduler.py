@@ -556,6 +556,42 @@ async def test_what_the_cluster_has_forgotten_is_still_known(
     assert [good.finished_at, bad.finished_at] == [each.finished_at for each in found.values() if each][:2]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("own_slurm", [{"min_job_age": 2}], indirect=True, ids=[""])
+async def test_the_clusters_last_word_outlives_its_memory_without_accounts(
+    own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has described an app has written down what only the cluster knows of its end."""
+    monkeypatch.setenv("SLURM_CONF", str(own_slurm.conf))
+    whole: dict[str, Any] = {"nodelist": "n4", "sbatch_args": ["--exclusive"]}
+    async with SlurmScheduler("session") as scheduler:
+        stopped = await scheduler.submit(app("exec sleep 3600"))
+        running = await seen(scheduler, stopped, lambda found: found.replicas[0].state is AppState.RUNNING)
+        held = await scheduler.submit(app("true"), {"sbatch_args": ["--hold"]})
+        waits = await scheduler.describe(held)
+        assert waits is not None
+        fails = await scheduler.submit(app("exit 3"), {"sbatch_args": ["--hold"]})
+        first = await scheduler.describe(fails)
+        assert first is not None
+        depends = [f"--dependency=afterok:{first.native_id}", "--kill-on-invalid-dep=yes"]
+        never = await scheduler.submit(app("true"), {"sbatch_args": depends})
+        gives_way = await scheduler.submit(app("exec sleep 3600"), {**whole, "partition": "low"})
+        await seen(scheduler, gives_way, lambda found: found.replicas[0].state is AppState.RUNNING)
+        await scheduler.submit(app("true"), whole)
+        await asyncio.to_thread(own_slurm.run, "scancel", running.native_id or "", waits.native_id or "")
+        await asyncio.to_thread(own_slurm.run, "scontrol", "release", first.native_id or "")
+        before = [await ended(scheduler, app_id) for app_id in (stopped, held, never, gives_way)]
+    await eventually(lambda: not own_slurm.run("squeue", "-h", "-t", "all"), within=PATIENCE)
+    async with SlurmScheduler("other") as other:
+        found = await other.describe_many([each.app_id for each in before])
+
+    ends = [(AppState.CANCELLED, FailureCause.CANCELLED)] * 3 + [(AppState.FAILED, FailureCause.PREEMPTED)]
+    assert ends == [(each.state, each.cause) for each in before]
+    assert ends == [(each.state, each.cause) for each in found.values() if each]
+    assert [each.msg for each in before] == [each.msg for each in found.values() if each]
+    assert "cancelled: DependencyNeverSatisfied" == before[2].msg
+
+
 async def test_a_controller_that_does_not_answer_is_told_in_time(
     own_slurm: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

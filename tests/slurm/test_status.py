@@ -207,6 +207,14 @@ def test_what_was_said_before_an_app_has_succeeded_does_not_count(found: Evidenc
         assert AppState.SUCCEEDED == told.state
 
 
+@pytest.mark.parametrize(("is_cancelled", "msg"), [(False, "cancelled: DependencyNeverSatisfied"), (True, "cancelled")])
+def test_a_job_that_the_cluster_cancels_for_its_dependency_says_so(*, is_cancelled: bool, msg: str) -> None:
+    found = Evidence("7", [[]], is_cancelled=is_cancelled)
+    told = describe_app(record(), found, row("CANCELLED", reason="DependencyNeverSatisfied"))
+
+    assert (AppState.CANCELLED, msg) == (told.state, told.msg)
+
+
 def test_an_end_that_was_asked_for_is_never_taken_back() -> None:
     runs = [[OVER._replace(code=143, round="0.0-")], [OVER]]
     states = [
@@ -349,6 +357,13 @@ def test_the_failure_that_came_first_is_told() -> None:
     assert "main/1: exit code 7" == found.msg
 
 
+def test_the_cause_is_that_of_the_failure_that_came_first() -> None:
+    runs = [[ReplicaRun("n", 1, 3, 9 * SECOND)], [ReplicaRun("n", 1, 137, 5 * SECOND)]]
+    found = describe_app(record(2), Evidence("7", runs), row("FAILED"))
+
+    assert (FailureCause.SIGNAL, "main/1: killed by SIGKILL") == (found.cause, found.msg)
+
+
 def test_a_submit_that_was_cut_off_has_failed() -> None:
     waits, cut = (describe_app(record(), Evidence(is_cut_off=each), None) for each in (False, True))
 
@@ -359,6 +374,9 @@ def test_a_submit_that_was_cut_off_has_failed() -> None:
     ("reason", "cause"),
     [
         ("QOSMaxJobsPerUserLimit", FailureCause.QUOTA),
+        ("AssocMaxJobsLimit", FailureCause.QUOTA),
+        ("InvalidQOS", FailureCause.UNSCHEDULABLE),
+        ("InvalidAccount", FailureCause.UNSCHEDULABLE),
         ("Resources", None),
         ("launch failed requeued held", FailureCause.UNSCHEDULABLE),
     ],

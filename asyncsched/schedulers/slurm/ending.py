@@ -26,10 +26,9 @@ PRUNED_AT_ONCE = 100
 
 async def cancel(home: AppLinks, lookup: SlurmLookup, cluster: Cluster, app_id: str) -> None:
     """End an app: leave a mark that outlives the cluster's memory, then cancel the job."""
-    app = await lookup.describe(app_id, "cancel")
-    if app is not None and not app.state.is_terminal():
-        await _marked(home, app_id, names.CANCELLED, "cancel")
-        await cluster.end([app.native_id] if app.native_id else ["--me", f"--name={app_id}"], "cancel")
+    error = (await cancel_many(home, lookup, cluster, [app_id]))[app_id]
+    if error is not None:
+        raise error
 
 
 async def cancel_many(
@@ -42,23 +41,20 @@ async def cancel_many(
     async def begin(app_id: str) -> str | None:
         """Mark an app; return the number of its job if there is one to end."""
         app = answers[app_id]
-        if isinstance(app, AsyncSchedError):
-            raise app
-        if app is None or app.state.is_terminal():
-            return None
-        await _marked(home, app_id, names.CANCELLED, "cancel")
-        if not app.native_id:
-            await cluster.end(["--me", f"--name={app_id}"], "cancel")
-        return app.native_id or None
-
-    async def one(app_id: str) -> str | None:
         try:
-            return await begin(app_id)
+            if isinstance(app, AsyncSchedError):
+                raise app
+            if app is None or app.state.is_terminal():
+                return None
+            await _marked(home, app_id, names.CANCELLED, "cancel")
+            if not app.native_id:
+                await cluster.end(["--me", f"--name={app_id}"], "cancel")
         except SchedulerError as error:
             told[app_id] = error
             return None
+        return app.native_id or None
 
-    numbers = dict(zip(app_ids, await gather_bounded(one, [*app_ids], MARKED_AT_ONCE), strict=True))
+    numbers = dict(zip(app_ids, await gather_bounded(begin, [*app_ids], MARKED_AT_ONCE), strict=True))
     ended = await cluster.end_each([number for number in numbers.values() if number is not None], "cancel")
     return told | {app_id: ended[number] for app_id, number in numbers.items() if number is not None}
 

@@ -14,11 +14,12 @@ from asyncsched.errors import (
     UnavailableError,
 )
 from asyncsched.schedulers._common.program import Finished
-from asyncsched.schedulers._common.untrusted import last_line
 
 __all__ = ["BACKEND", "being_submitted", "foreign", "open_to_others", "translate", "unwritable"]
 
 BACKEND = "slurm"
+
+LONGEST = 500
 
 _ELSEWHERE = (
     "use another directory that only you may write to and that the nodes share: set the option `job_dir`, or the "
@@ -71,9 +72,9 @@ def translate(told: Finished, operation: str, *, refusal: type[SchedulerError] =
 
 
 def _complaint(told: Finished) -> str:
-    """Return a command's error message, without the hint where to read more."""
-    lines = told.stderr.splitlines()
-    return last_line(b"\n".join(line for line in lines if not line.startswith(b"Try "))) or told.complaint
+    """Return a command's error message, without the hint where to read more; a site's own lines come first in it."""
+    lines = (line.strip() for line in told.stderr.decode(errors="replace").split("\n") if not line.startswith("Try "))
+    return "; ".join(filter(None, lines))[-LONGEST:] or told.complaint
 
 
 def foreign(path: str, why: str, operation: str) -> PermissionDeniedError:
@@ -87,12 +88,12 @@ def foreign(path: str, why: str, operation: str) -> PermissionDeniedError:
     )
 
 
-def open_to_others(place: str, why: str, operation: str) -> PermissionDeniedError:
+def open_to_others(place: str, why: str, operation: str, *, fix: str = "") -> PermissionDeniedError:
     """Return the error for a place of apps in which another user could replace an app's directory."""
     return PermissionDeniedError(
         f"{place} is not used for apps",
         why=f"{why}: another user could run any program as your job",
-        fix=_ELSEWHERE,
+        fix=f"{fix}{_ELSEWHERE}",
         backend=BACKEND,
         operation=operation,
     )

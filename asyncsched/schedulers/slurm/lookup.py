@@ -21,7 +21,7 @@ from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import foreign, unwritable
 from asyncsched.schedulers.slurm.lookup_places import check_own
-from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, list_row, newest
+from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, is_over, list_row, newest
 from asyncsched.schedulers.slurm.status_records import (
     JobRow,
     SlurmAppRecord,
@@ -29,6 +29,8 @@ from asyncsched.schedulers.slurm.status_records import (
     parse_log,
     parse_number,
     parse_record,
+    parse_row,
+    write_row,
 )
 from asyncsched.schedulers.state_reports import Answers
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
@@ -205,8 +207,12 @@ async def mark(directory: str, name: str, text: str = "", *, operation: str) -> 
 
 def _replace(path: Path, text: str) -> None:
     new = path.with_name(f".{path.name}-{os.urandom(6).hex()}")
-    write_file(new, text)
-    new.replace(path)
+    try:
+        write_file(new, text)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def write_file(path: Path, text: str) -> None:
@@ -271,7 +277,10 @@ class SlurmLookup:
         for app_id in gone:
             del stored[app_id]
         rows = _own_rows(stored, known)
-        missing = [app_id for app_id, app in stored.items() if app.found.job_id and app_id not in rows]
+        lost = {app_id: app for app_id, app in stored.items() if app.found.job_id and app_id not in rows}
+        if lost:
+            rows |= await asyncio.to_thread(_kept_rows, lost)
+        missing = [app_id for app_id in lost if app_id not in rows]
         if not missing:
             return rows
         try:
@@ -309,6 +318,24 @@ def _own_rows(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -> di
     return {app_id: row for app_id, app in stored.items() if (row := rows.get(app.found.job_id)) and row.name == app_id}
 
 
+def _kept_rows(stored: Mapping[str, StoredApp]) -> dict[str, JobRow]:
+    """Return the rows that were kept for these apps' jobs, except those of an earlier start of the job."""
+    kept: dict[str, JobRow] = {}
+    for app_id, app in stored.items():
+        row = parse_row(read_file(f"{app.directory}/{names.TOLD}", END_OF_LOG) or b"")
+        if row is not None and row.restarts >= app.found.begun and _own_rows({app_id: app}, {row.job_id: row}):
+            kept[app_id] = row
+    return kept
+
+
+def _keep(directory: str, row: JobRow) -> None:
+    """Keep the cluster's last row for a job, if possible."""
+    path, text = Path(directory, names.TOLD), f"{write_row(row)}\n"
+    if read_file(str(path), END_OF_LOG) != text.encode(errors="surrogateescape"):
+        with suppress(OSError):
+            _replace(path, text)
+
+
 def _results(app: StoredApp) -> dict[tuple[str, int], JsonValue]:
     found: dict[tuple[str, int], JsonValue] = {}
     for replica in app.record.replicas:
@@ -336,7 +363,9 @@ def _describe_all(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -
             before = (read_file(f"{directory}/{names.BEFORE}", END_OF_LOG) or b"").decode(errors="replace").strip()
             log = parse_log(read_file(f"{directory}/{names.BATCH_LOG}", END_OF_LOG, from_end=True) or b"")
             found = replace(found, before=before, log=log)
-        described[app_id] = describe_app(record, found, job)
+        app = described[app_id] = describe_app(record, found, job)
+        if directory and job is not None and not job.is_past and app.state.is_terminal() and not is_over(found):
+            _keep(directory, job)
     return described
 
 

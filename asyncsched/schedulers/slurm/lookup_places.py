@@ -50,7 +50,8 @@ def provide_place(place: Path, operation: str) -> None:
             left += reversed(way.readlink().parts)
             way = way.parent
         elif not found.st_mode & stat.S_ISVTX and _platform.others_may_write(found, users):
-            raise open_to_others(str(place), f"{way} {_lets_write(found)}", operation)
+            fix = f"set the sticky bit of {way} (chmod +t), or "
+            raise open_to_others(str(place), f"{way} {_lets_write(found)}", operation, fix=fix)
 
 
 def _root_and_me() -> set[int]:

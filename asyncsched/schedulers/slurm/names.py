@@ -20,6 +20,7 @@ __all__ = [
     "NOT_OURS",
     "NUMBER",
     "RUN",
+    "TOLD",
     "WORKSPACE",
     "error_name",
     "events_name",
@@ -46,6 +47,8 @@ CANCELLED = f"{EVENTS}/cancelled"
 """Exists once the app's end was requested."""
 LATE = f"{EVENTS}/late"
 """Exists once the app was ended because it had not run in time."""
+TOLD = "told"
+"""The cluster's row for a job that has ended, from whoever has described it: the cluster forgets it."""
 WORKSPACE = "workspace"
 """The copy of the app's workspace, in which its replicas start."""
 LOCK = "lock"

@@ -26,7 +26,7 @@ from asyncsched.specs.app import NONE
 from asyncsched.specs.handle import make_app_handle
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 
-__all__ = ["Evidence", "alive", "describe_app", "list_row", "newest"]
+__all__ = ["Evidence", "alive", "describe_app", "is_over", "list_row", "newest"]
 
 _once = Once(logging.getLogger("asyncsched.schedulers.slurm"))
 
@@ -79,10 +79,15 @@ _NEVER = frozenset(
         "PartitionDown",
         "PartitionInactive",
         "DependencyNeverSatisfied",
+        "InvalidAccount",
+        "InvalidQOS",
         "launch failed requeued held",
     }
 )
 """Reasons for which a job does not start until its owner or an administrator changes something."""
+
+_BY_ITSELF = "DependencyNeverSatisfied"
+"""The reason for which the cluster itself cancels a job, with `--kill-on-invalid-dep=yes`."""
 
 _LOST = "the cluster no longer knows its job, and it has not recorded its own end"
 
@@ -130,7 +135,7 @@ def describe_app(record: SlurmAppRecord, found: Evidence, job: JobRow | None) ->
     """
     if job is not None and job.is_past and _is_alive(job.state):
         job = None  # the controller knows better: the accounts may learn of the end later, or never
-    verdict = _without_row(found) if _is_over(found) else _verdict(record, found, job)
+    verdict = _without_row(found) if is_over(found) else _verdict(record, found, job)
     restarts = job.restarts if job is not None else 0
     is_next_round = any(runs and runs[-1].round.endswith("+") for runs in found.runs)
     groups: dict[str, list[ReplicaStatus]] = {}
@@ -141,7 +146,8 @@ def describe_app(record: SlurmAppRecord, found: Evidence, job: JobRow | None) ->
     replicas = [each for group in groups.values() for each in group]
     state = verdict.state if verdict.is_told else _combined(replicas, found)
     roles, metadata = read_app_note(record.note)
-    cause, first = find_cause(state, replicas), _first_failed(replicas)
+    first = _first_failed(replicas)
+    cause = find_cause(state, replicas if first is None else [first, *replicas])
     if state in (AppState.FAILED, AppState.PENDING) and cause in (None, FailureCause.UNKNOWN):
         cause = verdict.cause or cause
     msg = verdict.reason if state is verdict.state else ""
@@ -184,6 +190,7 @@ def list_row(app: DescribeAppResponse) -> ListAppResponse:
         name=app.name,
         session=app.session,
         created_at=app.created_at,
+        native_id=app.native_id,
     )
 
 
@@ -191,7 +198,7 @@ def _is_alive(state: str) -> bool:
     return state in JOB_STATES and not JOB_STATES[state][0].is_terminal()
 
 
-def _is_over(found: Evidence) -> bool:
+def is_over(found: Evidence) -> bool:
     """Return whether the replicas' own ends decide, whatever the cluster says about the job now or later.
 
     A controller that was killed may believe that an ended job runs, or that its node failed. Replicas that were asked
@@ -247,7 +254,8 @@ def _of_the_cluster(record: SlurmAppRecord, found: Evidence, job: JobRow) -> _Ve
     if state is AppState.PENDING or (record.requeue and is_begun_again):
         return _waiting(record, job)
     if state is AppState.CANCELLED:
-        return _Verdict(state, cause, "cancelled")
+        is_by_itself = job.reason == _BY_ITSELF and not found.is_cancelled
+        return _Verdict(state, cause, f"cancelled: {_BY_ITSELF}" if is_by_itself else "cancelled")
     return _Verdict(state, cause, _words(job, found) if state in (AppState.FAILED, AppState.UNKNOWN) else "")
 
 

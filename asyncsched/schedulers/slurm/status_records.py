@@ -28,8 +28,10 @@ __all__ = [
     "parse_log",
     "parse_number",
     "parse_record",
+    "parse_row",
     "parse_sacct",
     "parse_squeue",
+    "write_row",
 ]
 
 SQUEUE_FIELDS = ("JobID", "HetJobID", "State", "exit_code", "RestartCnt", "EndTime", "Reason", "Name")
@@ -42,6 +44,8 @@ PROLOG_FAILED = ("Error running slurm prolog", "Job prolog failed")
 """A node's messages when it could not prepare for a job, which Slurm reports as a cancelled one."""
 
 _MOST_DIGITS = 18
+_KEPT = "\x1f"
+"""Stands between the fields of a row that is kept."""
 _ROUND = re.compile(r"\d+\.\d+[+-]?", re.ASCII)
 
 
@@ -122,7 +126,7 @@ class JobRow(NamedTuple):
         ended_ns: When it ended.
         reason: What it waits for, or why it ended.
         name: Its name.
-        is_past: Whether it comes from the accounts, and the controller no longer knows the job.
+        is_past: Whether the controller no longer knows the job: the row comes from the accounts, or was kept.
     """
 
     job_id: str
@@ -231,6 +235,19 @@ def parse_squeue(text: str, separator: str) -> Iterator[JobRow]:
             "" if reason in ("None", "N/A") else reason[:500],
             name,
         )
+
+
+def write_row(row: JobRow) -> str:
+    """Return a row to keep in a file, as `squeue` would write it."""
+    seconds = "" if row.ended_ns is None else str(row.ended_ns // 1_000_000_000)
+    status, restarts = row.code << 8 | row.signal, str(row.restarts)
+    return _KEPT.join((row.job_id, "", row.state, str(status), restarts, seconds, row.reason, row.name, ""))
+
+
+def parse_row(data: bytes) -> JobRow | None:
+    """Return the row in a file, None if it holds none."""
+    row = next(parse_squeue(data.decode(errors="replace"), _KEPT), None)
+    return None if row is None else row._replace(is_past=True)
 
 
 def parse_sacct(text: str, separator: str) -> Iterator[JobRow]:
