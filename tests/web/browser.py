@@ -16,6 +16,7 @@ import aiohttp
 from tests._support import WITHIN, eventually
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+STARTS = 10
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,800"]
 
 
@@ -59,19 +60,24 @@ class Browser:
         path.write_bytes(base64.b64decode(await self.do("GET", "/screenshot")))
 
 
+async def _driver() -> tuple[asyncio.subprocess.Process, int]:
+    """Start a driver; return it with its port. One chooses a free port of IPv6, which may be in use for IPv4."""
+    for _ in range(STARTS):
+        driver = await asyncio.create_subprocess_exec(
+            "chromedriver", "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        assert driver.stdout is not None
+        async for line in driver.stdout:
+            if found := re.search(rb"started successfully on port (\d+)", line):
+                return driver, int(found[1])
+        await driver.wait()
+    raise AssertionError(f"chromedriver has found no port {STARTS} times")
+
+
 @asynccontextmanager
 async def browsing(folder: Path) -> AsyncIterator[Browser]:
     """Start a browser, and end it."""
-    driver = await asyncio.create_subprocess_exec(
-        "chromedriver", "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    assert driver.stdout is not None
-    said = b""
-    while (found := re.search(rb"started successfully on port (\d+)", said)) is None:
-        line = await driver.stdout.readline()
-        assert line, said
-        said += line
-    port = int(found[1])
+    driver, port = await _driver()
     base = f"http://127.0.0.1:{port}"
     options = {"args": [*ARGUMENTS, f"--user-data-dir={folder}"], "binary": shutil.which("chromium")}
     try:

@@ -105,6 +105,53 @@ async def test_table_selection_log_search_and_cancel(
         await browser.picture(_pictures(tmp_path) / "web-table.png")
 
 
+async def test_a_row_keeps_its_element_while_it_changes(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
+) -> None:
+    target = handles[500]
+    async with serve(limits=WebLimits(look_every=0.5)) as visitor:
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0]", APPS)
+        await browser.type("#filter", target.app_id)
+        await browser.click(_row(target))
+        rig.push.say(target.app_id, "one\n", k=0)
+        await browser.until("lines.length === 1 && !!document.querySelector('#log .line')")
+        await browser.run(
+            "window.held = [document.querySelector('#table .row'), document.querySelector('#log .line')];"
+            "getSelection().selectAllChildren(held[1])"
+        )
+        rig.push.set_reason(target.app_id, "another reason")
+        rig.push.say(target.app_id, "two\n", k=0)
+        await browser.until("held[0].textContent.includes('another reason')")
+        await browser.until(f"{COUNT}('#log .line').length === 2")
+
+        assert await browser.run("return held.every((row) => row.isConnected)")
+        assert "main/0 one" == await browser.run("return getSelection().toString()")
+
+
+async def test_scrolling_back_leaves_the_end_of_the_log(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
+) -> None:
+    target = handles[500]
+    bottom = "$('log').scrollHeight - $('log').clientHeight - $('log').scrollTop < 2"
+    async with serve(limits=WebLimits(look_every=0.5)) as visitor:
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0]", APPS)
+        await browser.run("choose(arguments[0], false)", target)
+        rig.push.say(target.app_id, "line\n" * 500, k=0)
+        await browser.until(f"lines.length === 500 && {bottom}")
+        await browser.run("document.querySelector('#log').focus()")
+        await browser.type("#log", "\ue00e")  # page up
+        await browser.until("!$('follow').checked")
+        top = await browser.run("return $('log').scrollTop")
+        rig.push.say(target.app_id, "line\n" * 500, k=0)
+        await browser.until("lines.length === 1000")
+        assert abs(top - await browser.run("return $('log').scrollTop")) < 600  # it may still scroll smoothly
+        assert not await browser.run("return $('follow').checked")
+        await browser.click("#follow")
+        await browser.until(f"$('follow').checked && {bottom}")
+
+
 def _has_read(hub: Hub, number: int) -> bool:
     return any(page.reader is not None and page.reader.number >= number for page in hub.pages)
 
