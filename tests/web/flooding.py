@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Sequence
+from itertools import count
 
 from asyncsched._typing import override
-from asyncsched.logs import ConnectionSource, LogLine, LogOrigin, LogQuery, LogSource
+from asyncsched.logs import ConnectionSource, LineSplitter, LogLine, LogOrigin, LogQuery, LogSource
 from asyncsched.runner import Runner
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.specs import ReplicaStatus
@@ -33,21 +34,18 @@ class _Flood(ConnectionSource):
     def __init__(self, app_id: str, replica: ReplicaStatus, scheduler: FakeScheduler) -> None:
         origin = LogOrigin(app_id=app_id, role=replica.role, replica=replica.id)
         super().__init__(origin, clock=scheduler.clock, follow=True)
-        self._number = 0
+        self._splitter = LineSplitter()
 
     @override
     async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
-        while True:
-            yield b""
+        for first in count(step=LINES):
+            yield "".join(f"{number} {TEXT}\n" for number in range(first, first + LINES)).encode()
 
     @override
     def parse(self, data: bytes) -> Sequence[LogLine]:
-        lines: list[LogLine] = []
-        for number in range(self._number, self._number + LINES):
-            line = LogLine(f"{number} {TEXT}")
-            line.source = self.origin
-            lines.append(line)
-        self._number += LINES
+        lines = [LogLine(text) for text in self._splitter.feed(data)]
+        for line in lines:
+            line.source, line.ns = self.origin, None
         return lines
 
 

@@ -32,8 +32,8 @@ pytestmark = [
 ]
 
 APPS = 1000
-BREAKS = 10
-SECONDS = 30
+BREAKS = 100
+SECONDS = 600
 EVIL = "<img src=x onerror='window.evil=1'><script>window.evil=2</script>\x1b[31mred \u202egnp.exe"
 COUNT = "document.querySelectorAll"
 
