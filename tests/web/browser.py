@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import re
 import shutil
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ import aiohttp
 from tests._support import WITHIN, eventually
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+STARTS = 10
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,800"]
 
 
@@ -27,9 +29,10 @@ def is_there() -> bool:
 class Browser:
     """One window."""
 
-    def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, base: str, driver: int) -> None:
         self._session = session
         self._base = base
+        self._driver = driver
 
     async def do(self, method: str, path: str, data: Any = None) -> Any:
         body = (data or {}) if method == "POST" else None
@@ -55,23 +58,54 @@ class Browser:
         found = await self.do("POST", "/element", {"using": "css selector", "value": selector})
         await self.do("POST", f"/element/{found[ELEMENT]}/value", {"text": text})
 
+    async def devtools(self, command: str, **parameters: Any) -> Any:
+        return await self.do("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    async def script_memory(self) -> int:
+        """Return the bytes that the page's script holds, without what is only waiting to be collected."""
+        await self.devtools("Performance.enable")
+        await self.devtools("HeapProfiler.collectGarbage")
+        found = await self.devtools("Performance.getMetrics")
+        return next(int(metric["value"]) for metric in found["metrics"] if metric["name"] == "JSHeapUsedSize")
+
+    def tab_memory(self) -> int:
+        """Return the bytes of the page's process: the largest of those that render."""
+        below = _descendants(self._driver)
+        return max(resident(pid) for pid in below if b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
     async def picture(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(await self.do("GET", "/screenshot")))
+
+
+def resident(pid: int) -> int:
+    """Return the bytes that a process has in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _descendants(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return [*children, *(each for child in children for each in _descendants(child))]
+
+
+async def _driver() -> tuple[asyncio.subprocess.Process, int]:
+    """Start a driver; return it with its port. One chooses a free port of IPv6, which may be in use for IPv4."""
+    for _ in range(STARTS):
+        driver = await asyncio.create_subprocess_exec(
+            "chromedriver", "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        assert driver.stdout is not None
+        async for line in driver.stdout:
+            if found := re.search(rb"started successfully on port (\d+)", line):
+                return driver, int(found[1])
+        await driver.wait()
+    raise AssertionError(f"chromedriver has found no port {STARTS} times")
 
 
 @asynccontextmanager
 async def browsing(folder: Path) -> AsyncIterator[Browser]:
     """Start a browser, and end it."""
-    driver = await asyncio.create_subprocess_exec(
-        "chromedriver", "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    assert driver.stdout is not None
-    said = b""
-    while (found := re.search(rb"started successfully on port (\d+)", said)) is None:
-        line = await driver.stdout.readline()
-        assert line, said
-        said += line
-    port = int(found[1])
+    driver, port = await _driver()
     base = f"http://127.0.0.1:{port}"
     options = {"args": [*ARGUMENTS, f"--user-data-dir={folder}"], "binary": shutil.which("chromium")}
     try:
@@ -89,7 +123,7 @@ async def browsing(folder: Path) -> AsyncIterator[Browser]:
             async with session.post(f"{base}/session", json=asked) as answer:
                 made = (await answer.json())["value"]
             assert "sessionId" in made, made
-            browser = Browser(session, f"{base}/session/{made['sessionId']}")
+            browser = Browser(session, f"{base}/session/{made['sessionId']}", driver.pid)
             try:
                 yield browser
             finally:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,7 +20,7 @@ from asyncsched.views.spans import span
 from asyncsched.web.hub import Hub, WebLimits
 from tests._support import eventually
 from tests.runner.rig import Rig
-from tests.web.browser import Browser, browsing, is_there
+from tests.web.browser import Browser, browsing, is_there, resident
 from tests.web.conftest import Serve
 from tests.web.visitor import Visitor
 
@@ -28,6 +33,7 @@ pytestmark = [
 
 APPS = 1000
 BREAKS = 100
+SECONDS = 600
 EVIL = "<img src=x onerror='window.evil=1'><script>window.evil=2</script>\x1b[31mred \u202egnp.exe"
 COUNT = "document.querySelectorAll"
 
@@ -57,8 +63,13 @@ def _row(handle: str) -> str:
 
 async def _enter(browser: Browser, visitor: Visitor) -> None:
     visitor.server.gate._is_used = False  # the visitor of the fixture has used it
-    await browser.open(visitor.server.url)
+    await _open(browser, visitor.server.url)
+
+
+async def _open(browser: Browser, url: str) -> None:
+    await browser.open(url)
     await browser.until("location.search === '' && !!document.querySelector('#summary')")
+    await browser.until("document.readyState === 'complete'")
 
 
 async def test_table_selection_log_search_and_cancel(
@@ -105,6 +116,53 @@ async def test_table_selection_log_search_and_cancel(
         await browser.picture(_pictures(tmp_path) / "web-table.png")
 
 
+async def test_a_row_keeps_its_element_while_it_changes(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
+) -> None:
+    target = handles[500]
+    async with serve(limits=WebLimits(look_every=0.5)) as visitor:
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0]", APPS)
+        await browser.type("#filter", target.app_id)
+        await browser.click(_row(target))
+        rig.push.say(target.app_id, "one\n", k=0)
+        await browser.until("lines.length === 1 && !!document.querySelector('#log .line')")
+        await browser.run(
+            "window.held = [document.querySelector('#table .row'), document.querySelector('#log .line')];"
+            "getSelection().selectAllChildren(held[1])"
+        )
+        rig.push.set_reason(target.app_id, "another reason")
+        rig.push.say(target.app_id, "two\n", k=0)
+        await browser.until("held[0].textContent.includes('another reason')")
+        await browser.until(f"{COUNT}('#log .line').length === 2")
+
+        assert await browser.run("return held.every((row) => row.isConnected)")
+        assert "main/0 one" == await browser.run("return getSelection().toString()")
+
+
+async def test_scrolling_back_leaves_the_end_of_the_log(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
+) -> None:
+    target = handles[500]
+    bottom = "$('log').scrollHeight - $('log').clientHeight - $('log').scrollTop < 2"
+    async with serve(limits=WebLimits(look_every=0.5)) as visitor:
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0]", APPS)
+        await browser.run("choose(arguments[0], false)", target)
+        rig.push.say(target.app_id, "line\n" * 500, k=0)
+        await browser.until(f"lines.length === 500 && {bottom}")
+        await browser.run("document.querySelector('#log').focus()")
+        await browser.type("#log", "\ue00e")  # page up
+        await browser.until("!$('follow').checked")
+        top = await browser.run("return $('log').scrollTop")
+        rig.push.say(target.app_id, "line\n" * 500, k=0)
+        await browser.until("lines.length === 1000")
+        assert abs(top - await browser.run("return $('log').scrollTop")) < 600  # it may still scroll smoothly
+        assert not await browser.run("return $('follow').checked")
+        await browser.click("#follow")
+        await browser.until(f"$('follow').checked && {bottom}")
+
+
 def _has_read(hub: Hub, number: int) -> bool:
     return any(page.reader is not None and page.reader.number >= number for page in hub.pages)
 
@@ -139,6 +197,73 @@ async def test_no_line_is_lost_or_doubled_over_a_hundred_breaks(
         assert 0 == await browser.run("return window.missing")
         assert kept <= 20_000
         assert hub.tails[0].bytes <= 8 << 20
+
+
+@pytest.mark.one_loop  # the server is a process
+@pytest.mark.timeout(1800)
+async def test_ten_minutes_of_a_flood_lose_no_line_and_stay_within_memory(browser: Browser) -> None:
+    async with _flooding() as (server, url, handle):
+        assert server.stdin is not None
+        await _open(browser, url)
+        await browser.until("apps.size === arguments[0]", APPS)
+        await browser.run(
+            "window.seen = 0; window.wrong = 0; window.joined = 0; const add = addLines;"
+            "addLines = (told) => { wrong += told.missed;"
+            " for (const line of told.lines) if (+line.text.split(' ')[0] === seen) seen++; else wrong++;"
+            " add(told); };"
+            "window.breaks = 0; const tellIt = tellLink;"
+            "tellLink = (text, broken) => { if (broken) breaks++; tellIt(text, broken); };"
+            "choose(arguments[0], false)",
+            handle,
+        )
+        began = time.monotonic()
+        used: list[Used] = []
+        for number in range(BREAKS):
+            before = await browser.run("return window.seen")
+            await browser.until("window.seen > arguments[0]", before)
+            await eventually(partial(_is_past, began + SECONDS * (number + 1) / BREAKS), within=SECONDS)
+            if number % 5 == 4:
+                used.append(Used(resident(server.pid), await browser.script_memory(), browser.tab_memory()))
+                print(f"{time.monotonic() - began:.0f} s, {await browser.run('return window.seen')} lines, {used[-1]}")
+            server.stdin.write(b"cut\n")
+            await browser.until("window.breaks > arguments[0] && $('link').textContent === 'live'", number)
+        seen, wrong, kept = await browser.run("return [window.seen, window.wrong, lines.length]")
+        changed = await browser.run("return [...apps.values()].filter((app) => app.reason.includes('step')).length")
+
+    assert 0 == wrong
+    assert seen > 10 * kept
+    assert 20_000 == kept
+    assert APPS - 1 == changed
+    early, late = Used(*map(max, zip(*used[:5], strict=True))), Used(*map(max, zip(*used[-5:], strict=True)))
+    for name, first, last in zip(Used._fields, early, late, strict=True):
+        assert last < 1.3 * first, f"{name}: {used}"
+
+
+class Used(NamedTuple):
+    """Bytes of memory."""
+
+    server: int
+    script: int
+    tab: int
+
+
+def _is_past(when: float) -> bool:
+    return time.monotonic() >= when
+
+
+@asynccontextmanager
+async def _flooding() -> AsyncIterator[tuple[asyncio.subprocess.Process, str, str]]:
+    command = [sys.executable, "-m", "tests.web.flooding"]
+    pipe = asyncio.subprocess.PIPE
+    server = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        url, handle = (await server.stdout.readline()).decode().split()
+        yield server, url, handle
+    finally:
+        server.stdin.close()
+        await server.wait()
 
 
 async def test_durations_read_as_everywhere(visitor: Visitor, browser: Browser) -> None:

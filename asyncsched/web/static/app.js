@@ -33,16 +33,26 @@ function age(app) {
   return app.started ? `running for ${since}` : `${since} old`;
 }
 
-// Renders the visible ones of many rows of equal height.
+// Shows a text; what has not changed is left alone, so that a selection and a tooltip stay.
+function tell(node, text, hint = text) {
+  if (node.textContent !== text) node.textContent = text;
+  if (node.title !== hint) node.title = hint;
+}
+
+// Renders the visible ones of many rows of equal height. A row that stays visible keeps its element: a click that begins
+// on it also ends on it, and selected text stays selected.
 class Rows {
-  constructor(box, height, count, make) {
-    this.box = box;
+  constructor(box, height, { count, key, fill, follows = () => false, left = () => {} }) {
+    Object.assign(this, { box, height, count, key, fill, follows });
     this.whole = box.firstElementChild;
-    this.height = height;
-    this.count = count;
-    this.make = make;
+    this.rows = new Map();
     this.wanted = false;
-    box.addEventListener("scroll", () => this.draw());
+    this.end = 0; // where following the end has scrolled to
+    box.addEventListener("scroll", () => {
+      const below = box.scrollHeight - box.clientHeight - box.scrollTop;
+      if (follows() && below > height && box.scrollTop < this.end) left();
+      this.draw();
+    });
     new ResizeObserver(() => this.draw()).observe(box);
   }
 
@@ -58,15 +68,28 @@ class Rows {
   drawNow() {
     const count = this.count();
     this.whole.style.height = `${count * this.height}px`;
+    if (this.follows()) {
+      this.box.scrollTop = count * this.height;
+      this.end = this.box.scrollTop;
+    }
     const first = Math.max(Math.floor(this.box.scrollTop / this.height) - 3, 0);
     const last = Math.min(Math.ceil((this.box.scrollTop + this.box.clientHeight) / this.height) + 3, count);
-    const made = [];
+    const before = this.rows;
+    this.rows = new Map();
     for (let index = first; index < last; index++) {
-      const row = this.make(index);
+      const key = this.key(index);
+      const row = before.get(key) || element("div");
+      before.delete(key);
+      this.fill(row, index);
       row.style.top = `${index * this.height}px`;
-      made.push(row);
+      this.rows.set(key, row);
     }
-    this.whole.replaceChildren(...made);
+    for (const row of before.values()) row.remove();
+    let next = this.whole.firstElementChild;
+    for (const row of this.rows.values()) {
+      if (row === next) next = next.nextElementSibling;
+      else this.whole.insertBefore(row, next);
+    }
   }
 
   show(index) {
@@ -96,38 +119,41 @@ function stateClass(state) {
   return /^[A-Z]+$/.test(state) ? state : "other";
 }
 
-function strip(app) {
-  const box = element("span");
-  if (app.strip.length) {
-    const squares = element("span", "strip");
-    for (const [state, count, name] of app.strip) {
-      const part = element("span", `fill ${stateClass(state)}`);
-      part.style.flex = String(count);
-      part.title = `${name} ${state}`;
-      squares.append(part);
-    }
-    box.append(squares);
-  }
-  box.append(app.replicas);
-  return box;
+function fillStrip(box, app) {
+  const squares = app.strip.map(([state, count, name]) => {
+    const part = element("span", `fill ${stateClass(state)}`);
+    part.style.flex = String(count);
+    part.title = `${name} ${state}`;
+    return part;
+  });
+  box.replaceChildren(...squares);
+  box.hidden = !squares.length;
 }
 
-function appRow(index) {
+function fillApp(row, index) {
   const app = order[index];
-  const row = element("div", app.handle === at ? "row at" : "row");
-  row.setAttribute("role", "option");
+  if (!row.firstElementChild) {
+    row.setAttribute("role", "option");
+    row.dataset.handle = app.handle;
+    const replicas = element("span");
+    replicas.append(element("span", "strip"), element("span"));
+    row.append(element("span"), element("span"), replicas, element("span"), element("span"));
+  }
+  row.className = app.handle === at ? "row at" : "row";
   row.setAttribute("aria-selected", String(chosen.has(app.handle)));
-  row.dataset.handle = app.handle;
-  const name = element("span", "", app.app);
-  name.title = app.name && app.session ? `${app.name} of ${app.session}` : app.app;
-  const reason = element("span", "", app.reason);
-  reason.title = app.reason;
-  row.append(name, element("span", `dot ${stateClass(app.state)}`, app.state), strip(app));
-  row.append(element("span", "", age(app)), reason);
-  return row;
+  const [name, state, replicas, how, reason] = row.children;
+  tell(how, age(app));
+  if (row.app === app) return;
+  row.app = app;
+  tell(name, app.app, app.name && app.session ? `${app.app}: ${app.name} of ${app.session}` : app.app);
+  state.className = `dot ${stateClass(app.state)}`;
+  tell(state, app.state);
+  fillStrip(replicas.firstElementChild, app);
+  tell(replicas.lastElementChild, app.replicas);
+  tell(reason, app.reason);
 }
 
-const table = new Rows($("table"), ROW, () => order.length, appRow);
+const table = new Rows($("table"), ROW, { count: () => order.length, key: (index) => order[index].handle, fill: fillApp });
 
 function arrange() {
   const wanted = $("filter").value.toLowerCase();
@@ -222,21 +248,25 @@ let hit = -1;
 let missed = 0;
 let ended = false;
 
-function logLine(index) {
+function fillLine(row, index) {
   const line = lines[index];
-  const row = element("div", line.kind ? `line ${line.kind === "gap" ? "gap" : "note"}` : "line");
-  const number = first + index;
-  if (hits.length && isHit(line)) row.classList.add(hits[hit] === number ? "now" : "hit");
-  if (line.from) {
+  if (!row.firstElementChild) {
     const from = chosen.size > 1 ? `${line.app}/${line.from} ` : `${line.from} `;
-    row.append(element("span", "from", from));
+    if (line.from) row.append(element("span", "from", from));
+    row.append(element("span", line.stream === "stderr" ? "err" : "", line.text));
+    if (line.at) row.title = new Date(line.at).toLocaleString();
   }
-  row.append(element("span", line.stream === "stderr" ? "err" : "", line.text));
-  if (line.at) row.title = new Date(line.at).toLocaleString();
-  return row;
+  const found = !hits.length || !isHit(line) ? "" : hits[hit] === first + index ? " now" : " hit";
+  row.className = `line${line.kind ? ` ${line.kind}` : ""}${found}`;
 }
 
-const log = new Rows($("log"), LINE, () => lines.length, logLine);
+const log = new Rows($("log"), LINE, {
+  count: () => lines.length,
+  key: (index) => lines[index],
+  fill: fillLine,
+  follows: () => $("follow").checked,
+  left: () => ($("follow").checked = false),
+});
 
 function isHit(line) {
   const wanted = $("search").value.toLowerCase();
@@ -278,7 +308,6 @@ function tellLog() {
   $("count").textContent = lines.length ? `${lines.length} lines${first > 0 ? `, the latest of ${first + lines.length}` : ""}` : "";
   $("hits").textContent = $("search").value ? `${hits.length ? hit + 1 : 0}/${hits.length}` : "";
   log.draw();
-  if ($("follow").checked) requestAnimationFrame(() => ($("log").scrollTop = lines.length * LINE));
 }
 
 function search() {
@@ -307,9 +336,6 @@ $("search").addEventListener("keydown", (event) => event.key === "Enter" && turn
 $("previous").addEventListener("click", () => turn(-1));
 $("next").addEventListener("click", () => turn(1));
 $("follow").addEventListener("change", tellLog);
-$("log").addEventListener("wheel", (event) => {
-  if (event.deltaY < 0) $("follow").checked = false;
-});
 
 // Cancel
 
