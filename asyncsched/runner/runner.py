@@ -19,7 +19,7 @@ from asyncsched.runner.monitor import AppEventStream, CompletionStream
 from asyncsched.runner.report import AppList, AppStatuses
 from asyncsched.runner.waiting import Ends, apps_of, check_wait, raise_unless_succeeded
 from asyncsched.schedulers.responses import ListAppResponse
-from asyncsched.schedulers.shape import check_rows
+from asyncsched.schedulers.shape import check_group, check_rows
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.given import as_several
 from asyncsched.specs.handle import AppHandle, make_app_handle
@@ -237,6 +237,7 @@ class Runner(_GroupingRunner):
         """
         self._enter()
         check_rows(states, since, limit)
+        check_group(group)
         if scheduler is not None:
             scheduler = self._backends.chosen(scheduler)
         with self._calls.call("list", scheduler or ""):

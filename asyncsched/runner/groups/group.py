@@ -13,7 +13,7 @@ from asyncsched._streams import Waiter, for_one
 from asyncsched._tasks import outlast
 from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.errors import ClosedError
-from asyncsched.logs.query import LogArguments, LogSelection
+from asyncsched.logs.query import LogArguments, LogSelection, check_names
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.groups.completed import CompletedJobs
@@ -195,6 +195,7 @@ class JobGroup(AsyncOnly):
 
         The arguments are those of `Runner.log_lines`. With `should_tail` it ends when all jobs are over.
         """
+        check_names(query)
         engine = self._engine
         follow = bool(query.get("should_tail"))
         schedulers = {engine.settings_of(job).scheduler for job in engine.ledger.jobs} or {engine.settings.scheduler}
@@ -301,7 +302,8 @@ class JobGroup(AsyncOnly):
 
     def _told_of_end(self, before: JobCounts, others: int) -> str:
         ended = before.running + others - len(self.left_running)
-        return f"The group {self.name} was left: {ended} jobs were ended, and {before.waiting} never started."
+        were = "1 job was" if ended == 1 else f"{ended} jobs were"
+        return f"The group {self.name} was left: {were} ended, and {before.waiting} never started."
 
     def _told_of_left(self) -> str:
         settings, left = self._engine.settings, self.left_running
