@@ -92,6 +92,10 @@ def _raising(attempt: int) -> dict[str, int]:
     return {"priority": attempt // 0}
 
 
+def _without() -> dict[str, int]:
+    return {"priority": 1}
+
+
 async def _waiting(attempt: int) -> dict[str, int]:
     return {"priority": attempt}
 
@@ -101,7 +105,7 @@ async def _waiting(attempt: int) -> dict[str, int]:
     [
         (_raising, "integer division or modulo by zero; cfg(1), the function of the attempt, raised it"),
         (_waiting, "cfg must be a function of the attempt that does not wait; write def, not async def"),
-        (lambda: {}, "cfg must be a function of the attempt: too many positional arguments; write def cfg(attempt)"),
+        (_without, "cfg must be a function of the attempt: too many positional arguments; write def cfg(attempt)"),
         (lambda attempt: [attempt], "what cfg(1) returns must be a mapping of run options, got a list"),
     ],
 )
@@ -115,10 +119,24 @@ async def test_a_job_that_is_asked_too_early_whether_it_succeeded_says_so(rig: G
     rig.hold()
     async with rig.runner.group() as group:
         job = group.start(work())
-        with pytest.raises(AppStatusError, match="is not over: PENDING.*; await it first") as caught:
+        with pytest.raises(AppStatusError, match=r"is not over: PENDING.*; await it first") as caught:
             job.raise_for_status()
         await group.cancel()
     assert not caught.value.status.is_terminal()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+async def test_jobs_that_are_left_to_run_are_not_told_as_ended(rig: GroupRig, jobs: int) -> None:
+    rig.hold()
+    with pytest.raises(KeyError) as caught:
+        async with rig.runner.group(on_leave="leave") as group:
+            for _ in range(jobs):
+                group.start(work())
+            await rig.held(jobs)
+            raise KeyError
+    handles = ", ".join(job.handle or "" for job in group.left_running)
+    told = "1 job runs on" if jobs == 1 else "2 jobs run on"
+    assert [f"group {group.name}: {told}: {handles}"] == caught.value.__notes__
 
 
 async def test_one_job_that_is_ended_is_told_as_one(rig: GroupRig) -> None:
