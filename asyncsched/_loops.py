@@ -10,6 +10,7 @@ from asyncsched.errors import UsageError, WrongLoopError
 __all__ = ["AsyncOnly", "one_loop"]
 
 
+OUTSIDE = "use it in a coroutine, or the blocking asyncsched.sync"
 OTHERWISE = "make one for each loop; from several loops or threads, use asyncsched.sync"
 
 
@@ -17,9 +18,14 @@ def one_loop(known: asyncio.AbstractEventLoop | None, what: str, fix: str = OTHE
     """Return the running loop; it must be the known one, if there is one.
 
     Raises:
-        WrongLoopError: It is another loop; `what` is the subject of the message, and `fix` its advice.
+        WrongLoopError: It is another loop, or none runs here; `what` is the subject of the message, and `fix` its
+            advice.
     """
-    loop = asyncio.get_running_loop()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        why = "no event loop runs in this thread"
+        raise WrongLoopError(f"{what} is used outside of an event loop", why=why, fix=OUTSIDE) from None
     if known is not None and known is not loop:
         raise WrongLoopError(f"{what} belongs to another event loop", fix=fix)
     return loop

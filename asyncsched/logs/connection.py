@@ -246,6 +246,8 @@ class ConnectionSource(LogSource):
             if not reading.done():
                 reading.cancel()
                 await outlast([reading], 10.0)
+            elif not reading.cancelled():
+                reading.exception()  # who is cancelled in the step in which it failed does not ask for it
         if reading.cancelled():
             return False
         reading.result()

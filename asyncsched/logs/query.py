@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
-from asyncsched.errors import ConfigError
+from asyncsched.errors import ConfigError, UsageError
 from asyncsched.specs.given import as_several, is_a, kind, unexpected
 from asyncsched.specs.stream import Stream
 
@@ -19,6 +19,7 @@ __all__ = [
     "LogArguments",
     "LogQuery",
     "LogSelection",
+    "check_names",
     "check_stream",
     "check_time",
     "in_range",
@@ -80,6 +81,18 @@ class LogArguments(LogSelection, total=False):
     """The keywords of `Runner.log_lines`."""
 
     should_tail: bool
+
+
+def check_names(given: Iterable[str]) -> None:
+    """Raise UsageError for an argument that `log_lines` does not have."""
+    known = [*LogArguments.__annotations__]
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches  # loaded only for a mistake
+
+            near = get_close_matches(name, known, n=1)
+            fix = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+            raise UsageError(f"log_lines has no argument {name!r}", fix=fix)
 
 
 def make_query(

@@ -21,7 +21,7 @@ from asyncsched.runner.runner_many import _ManyRunner
 from asyncsched.runner.waiting import WaitResult, apps_of, check_wait, raise_unless_succeeded
 from asyncsched.runner.watch import AppEventStream, CompletionStream
 from asyncsched.schedulers.responses import ListAppResponse
-from asyncsched.schedulers.shape import check_rows
+from asyncsched.schedulers.shape import check_group, check_rows
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.given import as_flat, as_several
 from asyncsched.specs.handle import AppHandle, make_app_handle
@@ -238,6 +238,7 @@ class Runner(_GroupingRunner, _ManyRunner):
         """
         self._enter()
         check_rows(states, since, limit)
+        check_group(group)
         if scheduler is not None:
             scheduler = self._backends.chosen(scheduler)
         with self._calls.call("list", scheduler or ""):

@@ -23,6 +23,7 @@ __all__ = [
     "check_app_id",
     "check_app_ids",
     "check_dryrun",
+    "check_group",
     "check_image",
     "check_name",
     "check_role",
@@ -178,6 +179,13 @@ def check_rows(states: object, since: object, limit: object) -> None:
         raise unexpected("limit", limit, "a whole number")
     if limit is not None and cast("int", limit) < 0:
         raise UsageError(f"limit must be at least 0, got {limit}", fix="leave it out for all")
+
+
+def check_group(group: object) -> None:
+    """Raise UsageError for what names no group."""
+    if group is not None and not isinstance(group, str):
+        fix = "write group=group.name" if isinstance(getattr(group, "name", None), str) else ""
+        raise unexpected("group", group, "a group's key or name, as a text", fix)
 
 
 def check_workspace(workspace: object) -> None:

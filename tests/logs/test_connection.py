@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +50,22 @@ async def test_a_connection_cut_at_any_byte_is_resumed(clock: VirtualClock, cut:
 
     assert [str(number) for number in range(40)] == texts(got)
     assert 3 == len(log.asked)
+
+
+async def test_a_reader_that_is_cancelled_as_its_connection_fails_leaves_no_error_behind(clock: VirtualClock) -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    log = StampedLog()
+    log.exists = False
+    source = StampedSource(log, clock)
+    reader = asyncio.create_task(source._read_in_child(None))
+    await asyncio.sleep(0)
+    assert source._reading is not None
+    source._reading.add_done_callback(lambda _: reader.cancel())
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    gc.collect()
+    assert [] == told
 
 
 async def test_rates_above_the_ring_and_many_cuts(clock: VirtualClock) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
-from asyncsched.errors import ClosedError, ConfigError, UnavailableError
+from asyncsched.errors import AppStatusError, ClosedError, ConfigError, UnavailableError
 from asyncsched.runner.groups.job import Job, Phase
 from asyncsched.specs import AppDef, AppState, AppStatus, Role
 from tests._support import eventually
@@ -85,6 +86,67 @@ async def test_a_job_is_retried_with_other_options(rig: GroupRig) -> None:
             job = group.start(work("exit 1"))
     assert [1, 2, 3] == asked
     assert 3 == len({*job.attempts})
+
+
+def _raising(attempt: int) -> dict[str, int]:
+    return {"priority": attempt // 0}
+
+
+def _without() -> dict[str, int]:
+    return {"priority": 1}
+
+
+async def _waiting(attempt: int) -> dict[str, int]:
+    return {"priority": attempt}
+
+
+@pytest.mark.parametrize(
+    ("cfg", "told"),
+    [
+        (_raising, "integer division or modulo by zero; cfg(1), the function of the attempt, raised it"),
+        (_waiting, "cfg must be a function of the attempt that does not wait; write def, not async def"),
+        (_without, "cfg must be a function of the attempt: too many positional arguments; write def cfg(attempt)"),
+        (lambda attempt: [attempt], "what cfg(1) returns must be a mapping of run options, got a list"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+async def test_a_function_of_the_attempt_that_cannot_be_used_is_named(rig: GroupRig, cfg: Any, told: str) -> None:
+    (job,) = await rig.runner.run_all([work()], cfg=cfg)
+    assert f"it could not be launched: {told}" in job.status.msg
+
+
+async def test_a_job_that_is_asked_too_early_whether_it_succeeded_says_so(rig: GroupRig) -> None:
+    rig.hold()
+    async with rig.runner.group() as group:
+        job = group.start(work())
+        with pytest.raises(AppStatusError, match=r"is not over: PENDING.*; await it first") as caught:
+            job.raise_for_status()
+        await group.cancel()
+    assert not caught.value.status.is_terminal()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+async def test_jobs_that_are_left_to_run_are_not_told_as_ended(rig: GroupRig, jobs: int) -> None:
+    rig.hold()
+    with pytest.raises(KeyError) as caught:
+        async with rig.runner.group(on_leave="leave") as group:
+            for _ in range(jobs):
+                group.start(work())
+            await rig.held(jobs)
+            raise KeyError
+    handles = ", ".join(job.handle or "" for job in group.left_running)
+    told = "1 job runs on" if jobs == 1 else "2 jobs run on"
+    assert [f"group {group.name}: {told}: {handles}"] == caught.value.__notes__
+
+
+async def test_one_job_that_is_ended_is_told_as_one(rig: GroupRig) -> None:
+    rig.hold()
+    with pytest.raises(KeyError) as caught:
+        async with rig.runner.group() as group:
+            group.start(work())
+            await rig.held()
+            raise KeyError
+    assert [f"The group {group.name} was left: 1 job was ended, and 0 never started."] == caught.value.__notes__
 
 
 async def test_a_job_that_takes_too_long_is_ended_and_retried(rig: GroupRig) -> None:

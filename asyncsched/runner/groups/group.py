@@ -13,7 +13,7 @@ from asyncsched._streams import Waiter, for_one
 from asyncsched._tasks import outlast
 from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.errors import ClosedError
-from asyncsched.logs.query import LogArguments, LogSelection
+from asyncsched.logs.query import LogArguments, LogSelection, check_names
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.groups.completed import CompletedJobs
@@ -195,6 +195,7 @@ class JobGroup(AsyncOnly):
 
         The arguments are those of `Runner.log_lines`. With `should_tail` it ends when all jobs are over.
         """
+        check_names(query)
         engine = self._engine
         follow = bool(query.get("should_tail"))
         schedulers = {engine.settings_of(job).scheduler for job in engine.ledger.jobs} or {engine.settings.scheduler}
@@ -294,22 +295,31 @@ class JobGroup(AsyncOnly):
             if not isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            if before.running or before.waiting or others:
-                error.add_note(self._told_of_end(before, others))
+            if ended := self._told_of_end(before, others):
+                error.add_note(ended)
             if self.left_running:
                 error.add_note(self._told_of_left())
 
     def _told_of_end(self, before: JobCounts, others: int) -> str:
-        ended = before.running + others - len(self.left_running)
-        return f"The group {self.name} was left: {ended} jobs were ended, and {before.waiting} never started."
+        ended = max(before.running + others - len(self.left_running), 0)
+        if not ended and not before.waiting:
+            return ""  # what is left is told by itself
+        were = "1 job was" if ended == 1 else f"{ended} jobs were"
+        return f"The group {self.name} was left: {were} ended, and {before.waiting} never started."
 
     def _told_of_left(self) -> str:
         settings, left = self._engine.settings, self.left_running
         which = _some([job.handle or job.name for job in left])
-        if settings.key is not None and not self._cancels:
-            back = f"a group with key={settings.key!r} comes back to them"
-            return f"group {self.name}: {len(left)} jobs run on, and {back}: {which}"
-        return f"group {self.name}: {len(left)} jobs may still run: {which}"
+        one = len(left) == 1
+        jobs = "1 job" if one else f"{len(left)} jobs"
+        if self._cancels:
+            return f"group {self.name}: {jobs} may still run: {which}"
+        back = (
+            ""
+            if settings.key is None
+            else f", and a group with key={settings.key!r} comes back to {'it' if one else 'them'}"
+        )
+        return f"group {self.name}: {jobs} {'runs' if one else 'run'} on{back}: {which}"
 
     def __repr__(self) -> str:
         return f"<JobGroup {self}>"

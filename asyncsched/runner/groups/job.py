@@ -166,6 +166,9 @@ class Job(AsyncOnly):
             where = f" ({self.handle})" if self.handle else ""
             reason = why_ended(status)
             why = f"{status.state}{f': {reason}' if reason else ''}"
+            if not self.is_over:
+                what = f"the job {self.name}{where} is not over"
+                raise AppStatusError(what, why=why, fix="await it first", status=status)
             raise AppStatusError(f"the job {self.name}{where} did not succeed", why=why, status=status) from self.error
 
     async def cancel(self) -> None:

@@ -198,7 +198,9 @@ class Journal:
                 self._pending.insert(0, data)
                 self._sync, self._is_torn = sync, True
                 raise UnavailableError(
-                    f"the journal of the group {self._key!r} cannot be written", why=str(error)
+                    f"the journal of the group {self._key!r} cannot be written",
+                    why=str(error),
+                    fix=f"see to the disk of {self._folder}, and start the group again: what is done stays done",
                 ) from error
 
     def _write(self, data: bytes, *, sync: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, cast
 
-from asyncsched.errors import ConfigError
+from asyncsched.errors import ConfigError, UsageError
 from asyncsched.schedulers.shape import check_workspace
 from asyncsched.schedulers.validation import LONGEST_TIME, has_timeout
 from asyncsched.specs.given import unexpected
@@ -140,7 +141,7 @@ def cfg_of_attempt(cfg: CfgOf, attempt: int, timeout: float | None, options: typ
         timeout: Seconds that the job may run, if that is bounded.
         options: The scheduler's class of options.
     """
-    given = cfg(attempt) if callable(cfg) else cfg
+    given = _asked(cfg, attempt) if callable(cfg) else cfg
     if timeout is None or "timeout" not in {field.name for field in dataclasses.fields(options)}:
         return given
     limit = float(math.ceil(max(timeout, LEAST_TIMEOUT)))
@@ -151,6 +152,31 @@ def cfg_of_attempt(cfg: CfgOf, attempt: int, timeout: float | None, options: typ
     if has_timeout({field.name: getattr(given, field.name) for field in dataclasses.fields(given)}):
         return given
     return dataclasses.replace(given, timeout=limit)
+
+
+def _asked(cfg: Callable[[int], Cfg], attempt: int) -> Cfg:
+    """Return what a function of the attempt says; raise UsageError if it cannot be asked, or says what no options are.
+
+    Any other error is its own, and goes on with a note.
+    """
+    try:
+        inspect.signature(cfg).bind(attempt)
+    except TypeError as error:
+        fix = "write def cfg(attempt): ..."
+        raise UsageError("cfg must be a function of the attempt", why=str(error), fix=fix) from None
+    except ValueError:  # a builtin that does not tell
+        pass
+    try:
+        given: object = cfg(attempt)
+    except Exception as error:
+        error.add_note(f"cfg({attempt}), the function of the attempt, raised it ({type(error).__name__})")
+        raise
+    if given is None or isinstance(given, Mapping) or (dataclasses.is_dataclass(given) and not isinstance(given, type)):
+        return cast("Cfg", given)
+    if inspect.iscoroutine(given):
+        given.close()
+        raise UsageError("cfg must be a function of the attempt that does not wait", fix="write def, not async def")
+    raise unexpected(f"what cfg({attempt}) returns", given, "a mapping of run options", "return {'option': value}")
 
 
 def check_whole(name: str, value: object, least: int) -> None:
@@ -187,11 +213,14 @@ def _folder(value: object) -> Path:
     """Return the whole path of a folder, which does not depend on where the process works later."""
     is_path = isinstance(value, (str, os.PathLike))
     text: object = os.fspath(cast("str | os.PathLike[str]", value)) if is_path else None
-    if not isinstance(text, str) or not text:
+    if not isinstance(text, str) or not text or "\0" in text:
         raise ConfigError(f"keep_logs must be the path of a folder, got {value!r}")
     from pathlib import Path  # loaded only where logs are kept
 
-    return Path(text).expanduser().absolute()
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:  # the home of a user whom this machine does not know
+        raise ConfigError(f"keep_logs must be the path of a folder, got {value!r}", why=str(error)) from error
 
 
 def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
