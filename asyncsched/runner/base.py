@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -73,6 +74,10 @@ class _RunnerBase(AsyncOnly):
         self._planned: weakref.WeakKeyDictionary[AppDryRunInfo[Any], str] = weakref.WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        if "IPython" in sys.modules:
+            from asyncsched._error_text import let_notebook_show
+
+            let_notebook_show()
 
     @property
     def name(self) -> str:

@@ -119,7 +119,7 @@ async def test_what_a_launch_has_left_and_cannot_be_ended_is_named(
             await left
     assert ((left,), 1) == (group.left_running, rig.running)
     [app_id] = rig.service.apps
-    assert f"1 jobs may still run: fake://me/{app_id}" in caplog.text
+    assert f"1 job may still run: fake://me/{app_id}" in caplog.text
 
 
 async def left_running(rig: GroupRig, names: str = "abc") -> None:

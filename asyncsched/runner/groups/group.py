@@ -301,15 +301,17 @@ class JobGroup(AsyncOnly):
 
     def _told_of_end(self, before: JobCounts, others: int) -> str:
         ended = before.running + others - len(self.left_running)
-        return f"The group {self.name} was left: {ended} jobs were ended, and {before.waiting} never started."
+        told = "1 job was" if ended == 1 else f"{ended} jobs were"
+        return f"The group {self.name} was left: {told} ended, and {before.waiting} never started."
 
     def _told_of_left(self) -> str:
         settings, left = self._engine.settings, self.left_running
         which = _some([job.handle or job.name for job in left])
         if settings.key is not None and not self._cancels:
             back = f"a group with key={settings.key!r} comes back to them"
-            return f"group {self.name}: {len(left)} jobs run on, and {back}: {which}"
-        return f"group {self.name}: {len(left)} jobs may still run: {which}"
+            told = "1 job runs" if len(left) == 1 else f"{len(left)} jobs run"
+            return f"group {self.name}: {told} on, and {back}: {which}"
+        return f"group {self.name}: {len(left)} job{'s' if len(left) > 1 else ''} may still run: {which}"
 
     def __repr__(self) -> str:
         return f"<JobGroup {self}>"
