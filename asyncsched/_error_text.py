@@ -135,11 +135,7 @@ def _why(error: AsyncSchedError) -> str:
     status = getattr(error, "status", None)
     if status is None or "\n" not in error.why:
         return error.why
-    from asyncsched.views.endings import why_ended
-
-    about = f"{status.handle} is {status.state}" if status.handle else f"it is {status.state}"
-    reason = why_ended(status)
-    return f"{about}: {reason}" if reason else about
+    return str(status._line())
 
 
 def _calling_line(trace: TracebackType | None) -> list[str]:
