@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -80,20 +81,19 @@ def group_lines(group: ExceptionGroup[AsyncSchedError]) -> list[str]:
     return [*told, *more]
 
 
-def let_notebook_show() -> None:
-    """If this runs in a notebook, make it show groups of our errors shortly, wherever they were raised.
+def let_notebook_show(ours: type[AsyncSchedError]) -> None:
+    """If this runs in a notebook, make it show groups of `ours`, the root of our errors, shortly.
 
-    It has no method for that on groups, nor uses one for an error raised while a group is handled. What else is in a
-    group is shown as ever, and a handler that the user has set is kept.
+    It has no method for that on groups, nor uses one for an error raised while a group is handled. A group with any
+    other error is shown as ever, and a handler that the user has set is kept.
     """
-    from asyncsched.errors import AsyncSchedError
-
     shell: Any = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
-        shell.set_custom_exc((AsyncSchedError, ExceptionGroup), _show)
+        shell.set_custom_exc((ours, ExceptionGroup), partial(_show, ours))
 
 
 def _show(
+    ours: type[AsyncSchedError],
     shell: Any,
     kind: type[BaseException],
     error: AsyncSchedError | ExceptionGroup[Exception],
@@ -103,7 +103,7 @@ def _show(
     if not isinstance(error, ExceptionGroup):
         lines = error._render_traceback_()
         shell._showtraceback(kind, error, lines)
-    elif _is_ours(error):
+    elif _is_all(error, ours):
         lines = group_lines(error)
         shell._showtraceback(ExceptionGroup, error.message, lines)
     else:
@@ -112,11 +112,11 @@ def _show(
     return lines
 
 
-def _is_ours(group: ExceptionGroup[Exception]) -> TypeGuard[ExceptionGroup[AsyncSchedError]]:
-    """Tell whether all errors of a group, and of the groups in it, are ours."""
-    from asyncsched.errors import AsyncSchedError
-
-    return group.split(AsyncSchedError)[1] is None
+def _is_all(
+    group: ExceptionGroup[Exception], ours: type[AsyncSchedError]
+) -> TypeGuard[ExceptionGroup[AsyncSchedError]]:
+    """Tell whether all errors of a group, and of the groups in it, are of this class."""
+    return group.split(ours)[1] is None
 
 
 def _notebook_lines(

@@ -14,7 +14,7 @@ from asyncsched._loops import AsyncOnly, one_loop
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.clock import Clock
-from asyncsched.errors import ClosedError
+from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler, Backends
 from asyncsched.runner.events import CallLog
@@ -77,7 +77,7 @@ class _RunnerBase(AsyncOnly):
         if "IPython" in sys.modules:
             from asyncsched._error_text import let_notebook_show
 
-            let_notebook_show()
+            let_notebook_show(AsyncSchedError)
 
     @property
     def name(self) -> str:
