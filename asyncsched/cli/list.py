@@ -106,7 +106,7 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
         console.say(
             "no apps" if choice == _ALL else "no apps are as asked; `asyncsched list` shows those that there are"
         )
-    if hint := _hint(choice, views, more):
+    if console.width is not None and (hint := _hint(choice, views, more)):  # for people, who read it at a terminal
         console.say(hint)
     if more:
         console.say(f"the newest {len(apps)}; {_told(more)}: --limit shows them")
