@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from asyncsched.errors import UnknownSchedulerError as UnknownSchedulerError
     from asyncsched.errors import UnknownSchedulerException as UnknownSchedulerException
     from asyncsched.errors import UsageError as UsageError
+    from asyncsched.errors import WaitTimeoutError as WaitTimeoutError
     from asyncsched.errors import WorkspaceError as WorkspaceError
     from asyncsched.errors import WrongLoopError as WrongLoopError
     from asyncsched.logs import LogGap as LogGap
@@ -162,6 +163,7 @@ _HOME = {
     "UnreadableResult": "asyncsched.specs",
     "UsageError": "asyncsched.errors",
     "VolumeMount": "asyncsched.specs",
+    "WaitTimeoutError": "asyncsched.errors",
     "WorkspaceBuilder": "asyncsched.schedulers",
     "WorkspaceError": "asyncsched.errors",
     "WrongLoopError": "asyncsched.errors",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from asyncsched.errors import AppStatusError, AsyncSchedError
+    from asyncsched.errors import AsyncSchedError
 
 __all__ = [
     "MOST_LINES",
@@ -25,7 +26,10 @@ __all__ = [
 MOST_LINES = 6
 _TAG_COLUMN = 62
 _PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - formatting an error should not import pathlib
-_RED, _GREEN, _RESET = "\x1b[1;31m", "\x1b[32m", "\x1b[0m"
+_BOLD, _GREEN, _RESET = "\x1b[1m", "\x1b[32m", "\x1b[0m"
+"""No red: notebooks show errors on red, and in the dark one cannot be read on the other."""
+_BETWEEN = ("asyncio", "anyio", "contextlib", "concurrent")
+"""Packages through which the user calls this one: their lines say nothing to him."""
 
 
 def error_lines(what: str, why: str, fix: str, tag: str = "", most: int = MOST_LINES) -> list[str]:
@@ -67,8 +71,8 @@ def notebook_lines(error: AsyncSchedError) -> list[str]:
     return _notebook_lines(error, error.__traceback__)
 
 
-def group_lines(group: ExceptionGroup[AppStatusError]) -> list[str]:
-    """Return the same for the errors of several apps: the first error, and the number of the others."""
+def group_lines(group: ExceptionGroup[AsyncSchedError]) -> list[str]:
+    """Return the same for a group of errors: the first one, and the number of the others."""
     first, *others = group.exceptions
     while isinstance(first, ExceptionGroup):  # `except*` wraps what it has not caught in groups
         first, *others = [*first.exceptions, *others]
@@ -77,41 +81,53 @@ def group_lines(group: ExceptionGroup[AppStatusError]) -> list[str]:
     return [*told, *more]
 
 
-def let_notebook_show(*kinds: type[AsyncSchedError | ExceptionGroup[AppStatusError]]) -> None:
-    """If this runs in a notebook, make it show errors of these classes shortly.
+def let_notebook_show(ours: type[AsyncSchedError]) -> None:
+    """If this runs in a notebook, make it show groups of `ours`, the root of our errors, shortly.
 
-    It has no method for that on groups, nor uses one for an error raised while a group is handled. A handler that the
-    user has set is kept.
+    It has no method for that on groups, nor uses one for an error raised while a group is handled. A group with any
+    other error is shown as ever, and a handler that the user has set is kept.
     """
     shell: Any = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
-        shell.set_custom_exc(kinds, _show)
+        shell.set_custom_exc((ours, ExceptionGroup), partial(_show, ours))
 
 
 def _show(
+    ours: type[AsyncSchedError],
     shell: Any,
     kind: type[BaseException],
-    error: AsyncSchedError | ExceptionGroup[AppStatusError],
-    _trace: object,
+    error: AsyncSchedError | ExceptionGroup[Exception],
+    trace: TracebackType,
     **_more: object,
 ) -> list[str]:
-    if isinstance(error, ExceptionGroup):
+    if not isinstance(error, ExceptionGroup):
+        lines = error._render_traceback_()
+        shell._showtraceback(kind, error, lines)
+    elif _is_all(error, ours):
         lines = group_lines(error)
         shell._showtraceback(ExceptionGroup, error.message, lines)
     else:
-        lines = error._render_traceback_()
-        shell._showtraceback(kind, error, lines)
+        lines = []
+        shell.showtraceback((kind, error, trace), running_compiled_code=True)
     return lines
+
+
+def _is_all(
+    group: ExceptionGroup[Exception], ours: type[AsyncSchedError]
+) -> TypeGuard[ExceptionGroup[AsyncSchedError]]:
+    """Tell whether all errors of a group, and of the groups in it, are of this class."""
+    return group.split(ours)[1] is None
 
 
 def _notebook_lines(
     error: AsyncSchedError, trace: TracebackType | None, notes: Sequence[str] = (), most: int = MOST_LINES
 ) -> list[str]:
     where = _calling_line(trace)
-    why = "\n".join([_why(error), *getattr(error, "__notes__", ()), *notes])
+    noted = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]  # a whole status is for tracebacks
+    why = "\n".join([_why(error), *noted, *notes])
     told = error_lines(error.what, why, error.fix, tag_of(error), most - len(where))
     first, *others = map(_visible, told)
-    return [*where, first.replace("error:", f"{_RED}error:{_RESET}", 1), *others]
+    return [*where, first.replace("error:", f"{_BOLD}error:{_RESET}", 1), *others]
 
 
 def _why(error: AsyncSchedError) -> str:
@@ -119,8 +135,7 @@ def _why(error: AsyncSchedError) -> str:
     status = getattr(error, "status", None)
     if status is None or "\n" not in error.why:
         return error.why
-    about = f"{status.handle} is {status.state}" if status.handle else f"it is {status.state}"
-    return f"{about}: {' '.join(status.msg.split())}" if status.msg else about
+    return str(status._line())
 
 
 def _calling_line(trace: TracebackType | None) -> list[str]:
@@ -132,7 +147,9 @@ def _calling_line(trace: TracebackType | None) -> list[str]:
         file = trace.tb_frame.f_code.co_filename
         if file.startswith(_PACKAGE):
             break
-        calling, trace = trace, trace.tb_next
+        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:
+            calling = trace
+        trace = trace.tb_next
     if calling is None:
         return []
     line = linecache.getline(calling.tb_frame.f_code.co_filename, calling.tb_lineno).strip()

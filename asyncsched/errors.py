@@ -13,6 +13,7 @@
      │   └─ MissingExtraError (ModuleNotFoundError)  an optional package is not installed
      ├─ UnknownAppError (LookupError)         no such app, role or replica
      ├─ AppStatusError                        an app did not end in the expected state
+     ├─ WaitTimeoutError (TimeoutError)       apps that were waited for have not ended in time; they run on
      ├─ UsageError (RuntimeError)             the library was called in a way that cannot work
      │   ├─ ClosedError                       the object has been closed
      │   └─ WrongLoopError                    the object belongs to another event loop
@@ -72,6 +73,7 @@ __all__ = [
     "UnknownSchedulerError",
     "UnknownSchedulerException",
     "UsageError",
+    "WaitTimeoutError",
     "WorkspaceError",
     "WrongLoopError",
 ]
@@ -172,6 +174,10 @@ class AppStatusError(AsyncSchedError):
     def __init__(self, what: str, *, status: AppStatus, why: str = "", fix: str = "") -> None:
         super().__init__(what, why=why, fix=fix)
         self.status = status
+
+
+class WaitTimeoutError(AsyncSchedError, TimeoutError):
+    """Apps that were waited for have not ended in time; they run on. Notes have their last statuses."""
 
 
 class UsageError(AsyncSchedError, RuntimeError):

@@ -14,7 +14,7 @@ from asyncsched.views.apps import AppView, common_prefix, distinct, shared_begin
 from asyncsched.views.spans import ago, short
 from asyncsched.views.summary import Failure, bar, failures, shared, summary
 
-__all__ = ["MOST_NAMED", "app_table", "clock_time", "failure_lines", "summary_line"]
+__all__ = ["MOST_NAMED", "app_table", "clock_time", "failure_lines", "more_line", "summary_line"]
 
 MOST_NAMED = 60
 """How many apps that failed are named."""
@@ -92,7 +92,8 @@ def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int |
     """Return the width of each column that is shown; shortens the apps' names if there is no room for their handles.
 
     What all handles begin with goes first, as far as the rest names the app; then names and ages, and of ids what is
-    not needed to tell them apart: the beginning of an id names the app, too. Then reasons are cut; what all ids begin
+    not needed to tell them apart: the beginning of an id names the app, too. Then a column of replicas goes that says
+    1 of each app, and reasons are cut; what all ids begin
     with goes, if that is long, and then more columns do.
     """
     widths = {name: max(len(name), *map(len, each), 0) for name, each in cells.items()}
@@ -106,6 +107,8 @@ def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int |
             del widths[name]
     if (over := _sum(widths) - width) > 0:
         widths["app"] = max(widths["app"] - over, min(widths["app"], max(distinct(cells["app"]), len("app"))))
+    if _sum(widths) > width and {*cells.get("replicas", ())} <= {"1", ""}:  # which tells less than a name or a reason
+        widths.pop("replicas", None)
     _give_way(widths, "reason", width)
     if _sum(widths) > width and widths["app"] > _LONG and len(cells["app"]) > 1:
         _drop(cells, widths, len(shared_beginning(cells["app"])), mark="…")
@@ -198,7 +201,7 @@ def failure_lines(views: Collection[AppView], now: datetime, *, width: int | Non
             yield _cut_to(visible(f"  {app.app_id[:size]:<{size}}{text}", one_line=True).rstrip(), width)
         if len(failure.apps) > len(apps):
             yield painted(_cut_to(f"  and {len(failure.apps) - len(apps)} more: {_ALL}", width), faint)
-        yield painted(_more(apps[0], width), faint)
+        yield painted(_cut_to(more_line(apps[0], "log", width), width), faint)
     if left:
         count = sum(len(failure.apps) for failure in left)
         yield _cut_to(f"and {count} that failed in {len(left)} other way{'s' if len(left) > 1 else ''}: {_ALL}", width)
@@ -220,12 +223,12 @@ def _wrapped(text: str, width: int | None) -> list[str]:
     return lines if len(lines) <= _WRAPPED else [*lines[: _WRAPPED - 1], cut(f"{lines[_WRAPPED - 1]} …", width)]
 
 
-def _more(view: AppView, width: int | None) -> str:
-    """Return the command that shows more of an app; by its id alone where there is no room for its handle."""
-    told = f"  more: asyncsched log {visible(view.handle, one_line=True)}"
+def more_line(view: AppView, verb: str, width: int | None, part: str = "") -> str:
+    """Return the command that shows more of an app, or of a part of it; by its id where its handle is too long."""
+    told = f"  more: asyncsched {verb} {visible(f'{view.handle}{part}', one_line=True)}"
     if width is None or len(told) <= width:
         return told
-    return cut(f"  more: asyncsched log {view.app_id}", width)
+    return f"  more: asyncsched {verb} {visible(f'{view.app_id}{part}', one_line=True)}"
 
 
 def _cut_to(text: str, width: int | None) -> str:

@@ -11,10 +11,10 @@ from asyncsched.specs.state import AppState
 
 if TYPE_CHECKING:
     from asyncsched.specs.handle import AppHandle
-    from asyncsched.specs.state import AppStatus
+    from asyncsched.specs.state import AppStatus, ReplicaStatus
     from asyncsched.views.apps import AppView
 
-__all__ = ["age", "error_row", "handle_row", "list_row", "state_code", "status_row"]
+__all__ = ["age", "error_row", "handle_row", "list_row", "replica_counts", "state_code", "status_row"]
 
 _CODES = {AppState.SUCCEEDED: OK, AppState.FAILED: FAILED, AppState.CANCELLED: CANCELLED, AppState.UNKNOWN: NOT_FOUND}
 
@@ -40,16 +40,23 @@ def list_row(view: AppView, now: datetime) -> dict[str, object]:
 
     created = view.created_at.isoformat() if view.created_at else None
     duration = view.duration(now)
-    count = view.tally
     return {
         **handle_row(AppHandle(view.handle)),
         "state": view.word,
         "name": view.name,
         "created_at": created,
-        "replicas": {"of": count.of, "done": count.done, "failed": count.failed} if count.of else None,
+        **(replica_counts(view.replicas) if view.replicas else {"replicas": None, "counts": None}),
         "duration": None if duration is None else duration.total_seconds(),
         "reason": view.reason,
     }
+
+
+def replica_counts(replicas: Collection[ReplicaStatus]) -> dict[str, object]:
+    """Return how many replicas have started, of how many, and how many are in which state."""
+    from asyncsched.views.replicas import tally
+
+    started = sum(replica.state.is_started() for replica in replicas)
+    return {"replicas": f"{started}/{len(replicas)}", "counts": tally(replicas)._asdict()}
 
 
 def error_row(subject: str, error: BaseException) -> dict[str, object]:

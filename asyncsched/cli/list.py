@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from asyncsched.cli.console import Console
+from asyncsched.cli.control_sequences import visible
 from asyncsched.cli.times import moment
 from asyncsched.cli.verb import scheduler_option, verb
 
@@ -103,9 +104,26 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     _print(console, views, now)
     if not apps and not failures:
         console.say("no apps" if choice == _ALL else "no apps match; `asyncsched list` shows the apps that exist")
+    if console.width is not None and (hint := _hint(choice, views, more)):  # for people, who read it at a terminal
+        console.say(hint)
     if more:
         console.say(f"the newest {len(apps)}; {_told(more)}: --limit shows them")
     return finish(console, [*failures, *unanswered])
+
+
+def _hint(choice: _Choice, views: Sequence[AppView], more: Sequence[ListAppResponse]) -> str:
+    """Return how many failed, and the command that tells more of them; "" where no command names just these."""
+    import shlex
+
+    failed = [view.app_id for view in views if view.word == "FAILED"]
+    failed += [row.app_id for row in more if row.state.name == "FAILED"]
+    if not failed or (len(failed) > 1 and (choice.since or choice.session or choice.group)):
+        return ""
+    which = failed[0] if len(failed) == 1 else choice.name or "*"
+    words = ["asyncsched", "status", *(["-s", choice.scheduler] if choice.scheduler else []), visible(which)]
+    least = "at least " if len(more) == COUNTED else ""
+    who = "it" if len(failed) == 1 else "they"
+    return f"{least}{len(failed)} failed: `{shlex.join(words)}` tells since when, and what {who} wrote last"
 
 
 def _told(more: Sequence[ListAppResponse]) -> str:

@@ -117,9 +117,8 @@ async def _print_many(console: Console, runner: Runner, known: Mapping[AppHandle
 
 
 def _status_row(handle: AppHandle, answer: DescribeAppResponse, roles: Collection[str] | None) -> dict[str, object]:
-    from asyncsched.cli.json_rows import status_row
+    from asyncsched.cli.json_rows import replica_counts, status_row
     from asyncsched.runner.convert import status_of
 
-    started = sum(replica.state.is_started() for replica in answer.replicas)
     row = status_row(handle, status_of(answer, handle), roles)
-    return {**row, "replicas": f"{started}/{len(answer.replicas)}"}
+    return {**row, **replica_counts(answer.replicas)}

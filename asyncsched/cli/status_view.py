@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from asyncsched.cli.app_table import clock_time
+from asyncsched.cli.app_table import clock_time, more_line
 from asyncsched.cli.colors import BOLD, FAINT, painted, state_color
 from asyncsched.cli.control_sequences import visible
 from asyncsched.cli.table import cut
@@ -82,7 +82,7 @@ class StatusText:
             yield from (self._cut(f"    {visible(line, one_line=True)}") for line in last)
         elif failed is not None and stream:
             yield self._cut(f"  {visible(f'{failed.role}/{failed.id}')} wrote nothing")
-        yield self._painted(f"  more: {_more(view, failed)}", FAINT)
+        yield self._painted(_more(view, failed, self._width), FAINT)
 
     def _when(self, view: AppView) -> str:
         if view.started_at is None:
@@ -140,11 +140,10 @@ def _command(role: Role) -> str:
     return shlex.join(" ".join(str(word).split()) for word in words if word)
 
 
-def _more(view: AppView, failed: ReplicaStatus | None) -> str:
+def _more(view: AppView, failed: ReplicaStatus | None, width: int | None) -> str:
     """Return the command that shows more of an app in its state."""
-    handle = visible(view.handle, one_line=True)
     if failed is not None and view.tally.of > 1:
-        return f"asyncsched log {handle}/{visible(failed.role, one_line=True)}/{failed.id}"
+        return more_line(view, "log", width, f"/{failed.role}/{failed.id}")
     if view.is_over:
-        return f"asyncsched log {handle}"
-    return f"asyncsched {'log -f' if view.started_at else 'describe'} {handle}"
+        return more_line(view, "log", width)
+    return more_line(view, "log -f" if view.started_at else "describe", width)

@@ -85,7 +85,7 @@ class Runner(_GroupingRunner, _ManyRunner):
             away while it is waited for.
 
         Raises:
-            TimeoutError: It has not ended within `timeout` seconds; a note tells its last status. It runs on.
+            WaitTimeoutError: It has not ended within `timeout` seconds; a note tells its last status. It runs on.
             AppStatusError: With `check`, it has not succeeded; the error's `status` is its last one.
             UnknownAppError: With `check`, there is no such app.
         """
@@ -104,7 +104,7 @@ class Runner(_GroupingRunner, _ManyRunner):
             The statuses by handle, which print as a table; None for an app that was unknown from the start.
 
         Raises:
-            TimeoutError: Some have not ended within `timeout` seconds; notes tell which. They run on.
+            WaitTimeoutError: Some have not ended within `timeout` seconds; notes tell which. They run on.
         """
         self._enter()
         check_wait((), timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from asyncsched._loops import AsyncOnly, one_loop
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.clock import Clock
-from asyncsched.errors import ClosedError
+from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler, Backends
 from asyncsched.runner.call_log import CallLog
@@ -73,6 +74,10 @@ class _RunnerBase(AsyncOnly):
         self._planned: weakref.WeakKeyDictionary[AppDryRunInfo[Any], str] = weakref.WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        if "IPython" in sys.modules:
+            from asyncsched._error_text import let_notebook_show
+
+            let_notebook_show(AsyncSchedError)
 
     @property
     def name(self) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from math import isnan
 from typing import TypeAlias
 
-from asyncsched.errors import UnknownAppError, UsageError
+from asyncsched.errors import UnknownAppError, UsageError, WaitTimeoutError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.convert import AppEvent
 from asyncsched.specs.given import as_several, unexpected
@@ -23,7 +24,7 @@ AppKey: TypeAlias = tuple[str, str]
 """A scheduler's name and the id of one of its apps. The session in a handle is not part of an app's identity."""
 
 NOTED = 20
-"""How many apps a TimeoutError tells the last status of."""
+"""How many apps a WaitTimeoutError tells the last status of."""
 
 
 def _app_of(handle: str) -> AppKey:
@@ -89,7 +90,7 @@ class WaitResult:
     async def statuses(
         self, apps: Mapping[AppHandle, AppKey], timeout: float | None
     ) -> dict[AppHandle, AppStatus | None]:
-        """Return the last statuses, None for what was never known; raise TimeoutError if some have not ended."""
+        """Return the last statuses, None for what was never known; raise WaitTimeoutError if some have not ended."""
         budget = budget_of(asyncio.get_running_loop())
         ended: dict[AppHandle, AppStatus | None] = {}
         left: list[tuple[AppHandle, AppStatus | None]] = []
@@ -110,10 +111,14 @@ class WaitResult:
         return None if seen is None else seen.status
 
 
-def _late(left: list[tuple[AppHandle, AppStatus | None]], timeout: float | None) -> TimeoutError:
+def _late(left: list[tuple[AppHandle, AppStatus | None]], timeout: float | None) -> WaitTimeoutError:
     """Return the error of a wait that was too long, with the last status of each app that has not ended."""
     which = left[0][0] if len(left) == 1 else f"{len(left)} apps"
-    error = TimeoutError(f"{which} did not end within {timeout:g} s")
+    states = Counter("not known yet" if status is None else status.state.name for _, status in left)
+    one = len(left) == 1
+    why = f"it is {next(iter(states))}" if one else ", ".join(f"{count} {state}" for state, count in states.items())
+    fix = f"{'it runs' if one else 'they run'} on: wait again, or longer"
+    error = WaitTimeoutError(f"{which} did not end within {timeout:g} s", why=why, fix=fix)
     for handle, status in islice(left, NOTED):
         error.add_note(f"The last status of {handle}: {status or 'not known yet'}")
     return error

@@ -207,6 +207,12 @@ class AppStatus(RichDisplay, Value):
 
         return status_to_yaml(self)
 
+    def _line(self) -> str:
+        """Return what a notebook tells of it in an error."""
+        from asyncsched.views.cards import status_line
+
+        return status_line(self)
+
     def _repr_html_(self) -> str:
         from asyncsched.views.cards import status_card  # only notebooks pay for it
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from asyncsched.specs.last_seen import last_seen
 from asyncsched.specs.state import AppState, AppStatus, ReplicaStatus
 from asyncsched.views.apps import AppView, app_view
+from asyncsched.views.endings import why_ended
 from asyncsched.views.overview import Line, Overview
 from asyncsched.views.replicas import alike, groups, rows
 from asyncsched.views.summary import bar, summary
@@ -22,7 +23,7 @@ from asyncsched.views.summary import bar, summary
 if TYPE_CHECKING:
     from asyncsched.specs.handle import AppHandle
 
-__all__ = ["handle_card", "status_card", "table", "text_card"]
+__all__ = ["handle_card", "status_card", "status_line", "table", "text_card"]
 
 _COLOURS = {
     AppState.UNSUBMITTED: "#8b949e",
@@ -76,6 +77,13 @@ def status_card(status: AppStatus, now: datetime) -> str:
     lines += [f"{escape(role.role)} {_strip(role.replicas)}" for role in status.roles]
     lines += [escape(reason) for reason in _reasons(view)]
     return _frame(_COLOURS[status.state], *lines)
+
+
+def status_line(status: AppStatus) -> str:
+    """Return which app is in which state and why, in the words of its card."""
+    about = f"{status.handle} is {status.state}" if status.handle else f"it is {status.state}"
+    reason = why_ended(status)
+    return f"{about}: {reason}" if reason else about
 
 
 def text_card(title: str, text: str) -> str:

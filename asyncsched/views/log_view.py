@@ -89,8 +89,9 @@ class LogView:
 
     @property
     def _notes(self) -> list[str]:
-        left = self.count - len(self._lines)
-        return [*([f"the last {len(self._lines)} of {self.count} lines"] if left else []), *filter(None, [self.note])]
+        left = f"the last {len(self._lines)} of {self.count} lines" if self.count > len(self._lines) else ""
+        empty = "" if self._lines or self._open else "no lines so far"
+        return [*filter(None, [left, empty, self.note])]
 
     def text(self) -> str:
         """Return the lines as text."""
@@ -106,7 +107,8 @@ class LogView:
             for line in shown
         )
         told = "".join(f"<div style='{_FAINT}'>{escape(note)}</div>" for note in self._notes)
-        return f"<div style='{_BOX}'><pre style='{_PRE}'>{rows}</pre></div>{told}"
+        box = f"<div style='{_BOX}'><pre style='{_PRE}'>{rows}</pre></div>" if shown else ""
+        return f"{box}{told}"
 
 
 def _plain(text: str) -> str:

@@ -142,6 +142,51 @@ def test_in_a_narrow_terminal_reasons_are_told_in_full(cli: Cli) -> None:
     assert screen[row + 3].startswith("train-002")
 
 
+@pytest.fixture
+def named(cli: Cli) -> Cli:
+    """Apps of long names, two of which fail."""
+    cli.schedulers = ["local_cwd"]
+    (cli.folder / "job.sh").write_text("echo last words of $1; exit $1")
+    for name, code in (("train-lr0001-seed1", 3), ("train-lr0001-seed2", 0), ("eval-resnet-imagenet", 4)):
+        words = ("--name", name, "--detach", "-s", "local_cwd", "--", "sh", "job.sh", str(code))
+        assert 0 == cli("run", *words).code
+    cli("wait", "*")
+    return cli
+
+
+@pytest.mark.parametrize("verb", [("list",), ("status", "*")])
+def test_in_a_narrow_terminal_names_are_told_before_counts_of_one(named: Cli, verb: tuple[str, ...]) -> None:
+    screen = [line for line in shown(named, *verb, columns=60).screen if line]
+
+    assert "REPLICAS" not in screen[0]
+    for line, (name, told) in zip(
+        screen[1:4],
+        [("eval-resnet-imagene", "code 4"), ("train-lr0001-seed2", ""), ("train-lr0001-seed1", "code 3")],
+        strict=True,
+    ):
+        assert line.startswith(name)
+        assert line.endswith(told)
+
+
+def test_in_a_narrow_terminal_the_command_that_shows_more_fits(named: Cli) -> None:
+    screen = [line for line in shown(named, "status", "eval-resnet", columns=60).screen if line]
+
+    assert re.fullmatch("  more: asyncsched log eval-resnet-imagenet-[a-z0-9]+", screen[-1])
+
+
+def test_a_list_says_how_many_failed_and_what_tells_more_of_them(named: Cli) -> None:
+    def last(*options: str) -> str:
+        return [line for line in shown(named, "list", *options).screen if line][-1]
+
+    assert "2 failed: `asyncsched status '*'` tells since when, and what they wrote last" == last()
+    only = last("--name", "train-*", "--since", "1h")
+    assert re.fullmatch(
+        r"1 failed: `asyncsched status train-lr0001-seed1-\w+` tells since when, and what it wrote last", only
+    )
+    assert "SUCCEEDED" in last("--state", "succeeded")
+    assert " failed: " not in named("list", "-o", "json").err
+
+
 def test_prefixes_are_short_while_names_are_distinct(cli: Cli) -> None:
     cli.schedulers = ["local_cwd"]
     for name in ("train-1", "train-22"):
@@ -196,7 +241,8 @@ def test_a_list_has_what_people_look_for_and_says_that_there_are_more(sixty: Cli
     screen = [line for line in terminal.screen if line]
 
     assert ["APP", "STATE", "REPLICAS", "DURATION", "AGE", "REASON"] == screen[0].split()
-    assert 32 == len(screen)
+    assert 33 == len(screen)
+    assert "6 failed: `asyncsched status '*'` tells since when, and what they wrote last" == screen[-2]
     assert "the newest 30; 30 more (3 failed): --limit shows them" == screen[-1]
     assert re.search(r"train-053 +FAILED +1 +\ds +\ds +exited with code 1", "\n".join(screen))
     assert f"{RED}FAILED" in terminal.written
@@ -212,10 +258,14 @@ def test_a_list_as_json_tells_what_its_table_does(cli: Cli) -> None:
 
     assert rows.keys() == lines.keys()
     failed, running = rows["train-003"], rows["train-001"]
-    assert {"of": 200, "done": 197, "failed": 3} == failed["replicas"]
+    assert {"of": 200, "done": 197, "failed": 3, "running": 0, "cancelled": 0} == failed["counts"]
     assert "3 of 200 failed, main/3 first: 2 x exited with code 1, exited with code -9" == failed["reason"]
     assert failed["reason"] in cli("list").out
-    assert ({"of": 200, "done": 0, "failed": 0}, "") == (running["replicas"], running["reason"])
+    assert ("200/200", 200, "") == (running["replicas"], running["counts"]["running"], running["reason"])
+    told = cli("status", "*", "-o", "json").json
+    assert rows == {
+        row["app_id"]: {**rows[row["app_id"]], "replicas": row["replicas"], "counts": row["counts"]} for row in told
+    }
     assert (True, True) == (failed["duration"] >= 0, running["duration"] > 0)
 
 
@@ -224,7 +274,7 @@ def test_a_list_as_json_says_that_nothing_is_known(broken: Cli) -> None:
     done = broken("list", "-o", "json")
     (told,) = [row for row in done.json if row["scheduler"] == "mute"]
 
-    assert (None, None, "") == (told["replicas"], told["duration"], told["reason"])
+    assert (None, None, None, "") == (told["replicas"], told["counts"], told["duration"], told["reason"])
     assert (5, 1) == (done.code, len(done.err.splitlines()))
 
 

@@ -43,7 +43,10 @@ SENTENCES: dict[str, list[str]] = {
         "test_terminal_views::test_status_shows_the_last_five_lines_of_stderr",
         "test_terminal_views::test_why_and_last_lines_are_those_of_the_replica_that_failed_first",
     ],
-    "status: the command that shows more": ["test_terminal_views::test_status_of_an_app_that_failed"],
+    "status: the command that shows more": [
+        "test_terminal_views::test_status_of_an_app_that_failed",
+        "test_terminal_views::test_in_a_narrow_terminal_the_command_that_shows_more_fits",
+    ],
     "status: str() of a status stays as the documents print it": [
         "../specs/test_status_text::test_format_is_the_documents"
     ],
@@ -54,6 +57,10 @@ SENTENCES: dict[str, list[str]] = {
     "list: in a narrow terminal the common prefix goes first": [
         "test_terminal_views::test_in_a_narrow_terminal_what_all_handles_begin_with_goes_first",
         "test_terminal_views::test_in_a_narrow_terminal_reasons_are_told_in_full",
+        "test_terminal_views::test_in_a_narrow_terminal_names_are_told_before_counts_of_one",
+    ],
+    "list: how many failed, and the command that tells since when, and their last lines": [
+        "test_terminal_views::test_a_list_says_how_many_failed_and_what_tells_more_of_them"
     ],
     "list -o json is one array of apps; failures go to stderr": [
         "test_terminal_views::test_a_list_as_json_tells_what_its_table_does",

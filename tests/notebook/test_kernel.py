@@ -199,6 +199,14 @@ def plain(cell: Cell) -> list[str]:
         ("Runner('a b/c')", ["----> 1 Runner('a b/c')", "error: "]),
         ("(await runner.wait(failed)).raise_for_status()", ["----> 1 (await runner.wait", "error: ", "  why: "]),
         ("await runner.wait('fake://me/nosuch', check=True)", ["----> 1 await runner.wait", "error: "]),
+        (
+            "await runner.wait(handle, timeout=0.01)",
+            ["----> 1 await runner.wait", "error: fake://me/job-", "  why: it is RUNNING", "  fix: it runs on"],
+        ),
+        (
+            "import asyncio\nawait asyncio.wait_for(runner.status('bad'), 9)",
+            ["----> 2 await asyncio.wait_for(runner.status('bad'), 9)", "error: 'bad' is not a handle"],
+        ),
     ],
 )
 def test_an_error_is_the_line_of_the_cell_and_what_why_and_fix(begun: Kernel, code: str, expected: list[str]) -> None:
@@ -234,6 +242,45 @@ def test_a_group_whose_jobs_failed_is_an_error_as_short_as_all_others(begun: Ker
     assert "FAILED" in "".join(told)
     assert (count > 1) == (" more: `error.exceptions` of this ExceptionGroup has them" in told[-1]), told
     begun.run("await runner.close()")
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_our_errors_in_a_group_of_the_users_own_are_as_short(begun: Kernel, several: bool) -> None:
+    begun.run("import asyncio")
+    count = 2 if several else 1
+    code = f"async with asyncio.TaskGroup() as tg:\n    for _ in range({count}): tg.create_task(runner.status('bad'))"
+    cell = begun.finish(begun.start(code))
+    told = plain(cell)
+
+    assert cell.error.startswith("ExceptionGroup: ")
+    assert "" == cell.text
+    assert told[0].startswith("----> 1 async with asyncio.TaskGroup()"), told
+    assert told[1].startswith("error: 'bad' is not a handle"), told
+    assert several == (" more: `error.exceptions` of this ExceptionGroup has them" in told[-1]), told
+    assert 3 <= len(told) <= 6, told
+
+
+def test_a_group_with_an_error_of_the_users_own_is_shown_in_full(begun: Kernel) -> None:
+    begun.run("from asyncsched.errors import UsageError")
+    cell = begun.finish(begun.start("raise ExceptionGroup('both', [UsageError('ours'), ValueError('mine')])"))
+
+    assert "ExceptionGroup: both (2 sub-exceptions)" in cell.text
+    assert "ValueError: mine" in cell.text
+    assert "UsageError: ours" in cell.text
+
+
+def test_a_failed_apps_error_says_why_in_the_words_of_its_card(begun: Kernel) -> None:
+    begun.run("""
+failed = await runner.run(app, 'fake')
+service.start(failed.app_id)
+service.exit(failed.app_id, 3, k=1)
+service.exit(failed.app_id, 0, k=0)
+""")
+    cell = begun.finish(begun.start("status = await runner.wait(failed)\nstatus.raise_for_status()"))
+    (why,) = [line for line in plain(cell) if line.startswith("  why: ")]
+
+    assert why.endswith("is FAILED: 1 of 2 failed, main/1: exited with code 3"), why
+    assert why.partition("FAILED: ")[2] in begun.run("status").html
 
 
 DURING = """

@@ -35,6 +35,16 @@ def test_prefixes_are_aligned_coloured_and_tell_stderr() -> None:
     assert "app-2/main/10 | b" == viewed(line("b\n", B), several=True).text()
 
 
+def test_a_log_without_lines_says_so_and_is_no_empty_box() -> None:
+    view = LogView()
+    view.note = "no longer followed"
+
+    assert "no lines so far\nno longer followed" == view.text()
+    assert "max-height" not in view.html()
+    view.add(line("half"))
+    assert ("main/0 | half\nno longer followed", True) == (view.text(), "max-height" in view.html())
+
+
 def test_the_last_lines_are_kept_and_long_ones_cut() -> None:
     view = viewed(*(line(f"{n}\n") for n in range(KEPT + 5)), line("x" * 2 * LONGEST))
 

@@ -229,6 +229,16 @@ async def test_a_body_that_raises_ends_the_jobs_and_says_so(rig: GroupRig) -> No
     assert (0, 0) == (rig.running, len(group.left_running))
 
 
+async def test_of_an_only_job_that_was_ended_one_is_told(rig: GroupRig) -> None:
+    rig.hold()
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with rig.runner.group() as group:
+            group.start(work("sleep 1000"))
+            await rig.held(1)
+            raise ZeroDivisionError
+    assert [f"The group {group.name} was left: 1 job was ended, and 0 never started."] == caught.value.__notes__
+
+
 async def test_a_cancelled_block_ends_its_jobs_and_is_cancelled(rig: GroupRig) -> None:
     rig.hold()
 

@@ -20,6 +20,7 @@ from asyncsched.errors import (
     RunOptionError,
     UnknownAppError,
     UnknownSchedulerError,
+    WaitTimeoutError,
     WrongLoopError,
 )
 from asyncsched.runner import Runner, get_runner
@@ -201,6 +202,8 @@ async def test_wait_gives_up_at_its_timeout_with_the_last_status(rig: Rig) -> No
     with pytest.raises(TimeoutError, match=r"no end within 0\.2 s") as caught:
         await rig.runner.wait(handle, timeout=0.2)
 
+    assert isinstance(caught.value, WaitTimeoutError)
+    assert ("it is RUNNING", "it runs on: wait again, or longer") == (caught.value.why, caught.value.fix)
     assert "State: RUNNING" in "".join(caught.value.__notes__)
     status = await rig.runner.status(handle)
     assert status is not None

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from asyncsched._streams import Waiter
 from asyncsched._tasks import outlast
-from asyncsched._typing import override
-from asyncsched.errors import AppStatusError, AsyncSchedError, ClosedError
+from asyncsched.errors import AppStatusError, ClosedError
 from asyncsched.runner.groups.job import Job, Phase
 from asyncsched.runner.groups.settings import KEEPING_GRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from asyncsched.runner.groups.engine import Engine
     from asyncsched.runner.groups.keeper import LogKeeper
 
@@ -103,17 +99,4 @@ def failures_of(engine: Engine) -> ExceptionGroup[AppStatusError]:
         except AppStatusError as error:
             errors.append(error)
     more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-    if "IPython" in sys.modules:
-        from asyncsched._error_text import let_notebook_show
-
-        let_notebook_show(_JobsFailed, AsyncSchedError)
-    return _JobsFailed(f"{errors[0]}{more}", errors)
-
-
-class _JobsFailed(ExceptionGroup[AppStatusError]):
-    """The errors of jobs; a notebook shows the first of them, and how many more there are."""
-
-    @override
-    def derive(self, excs: Sequence[Any], /) -> ExceptionGroup[Any]:
-        ours = all(isinstance(error, AppStatusError) for error in excs)
-        return _JobsFailed(self.message, excs) if ours else ExceptionGroup(self.message, excs)
+    return ExceptionGroup(f"{errors[0]}{more}", errors)
