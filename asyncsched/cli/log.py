@@ -90,11 +90,11 @@ async def _show(console: Console, runner: Runner, targets: Sequence[Target], cho
     from asyncsched.cli.apps import describe_found, finish, unknown
     from asyncsched.cli.errors import INTERRUPTED
     from asyncsched.cli.lines import print_lines, printer_for
-    from asyncsched.cli.lines_prefix import Names
     from asyncsched.cli.log_ends import ends_told
     from asyncsched.cli.targets import find_apps, typed
     from asyncsched.cli.waiting import tell_what_runs_on
     from asyncsched.logs.stream import LogStream
+    from asyncsched.views.log_names import Names
 
     found = await find_apps(console, runner, targets)
     failures = list(found.failures)

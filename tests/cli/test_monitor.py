@@ -126,7 +126,7 @@ def test_a_log_is_read_and_searched(cli: Cli) -> None:
         terminal.press("N")
         terminal.until(lambda screen: screen.shows("'loss 1' 10/11"))
         terminal.press("q")
-        terminal.until(lambda screen: not screen.shows("-- log of"))
+        terminal.until(lambda screen: not screen.shows("── log of"))
         terminal.press("q")
         assert 0 == terminal.end()
 
@@ -135,9 +135,9 @@ def test_it_follows_its_terminals_size(many: Cli) -> None:
     with Terminal(many, "monitor", columns=100, lines=30) as terminal:
         terminal.until(lambda screen: screen.shows("400 running"))
         terminal.resize(30, 8)
-        terminal.until(lambda screen: screen.screen[7].startswith("? help  / filter  f failed  m"))
+        terminal.until(lambda screen: screen.screen[7].startswith("? help  q leave  / filter"))
         terminal.resize(90, 12)
-        terminal.until(lambda screen: screen.screen[11].rstrip().endswith("q leave"))
+        terminal.until(lambda screen: screen.screen[11].rstrip().endswith("m mark  c cancel"))
         terminal.press("q")
         assert 0 == terminal.end()
 
