@@ -121,8 +121,7 @@ class LiveTable:
 
     def name(self, view: AppView) -> str:
         """Return what an app is called here: the name that it was given while no other has it, or else its id."""
-        is_short = view.name and self._names[view.name] == 1 and view.app_id.startswith(view.name)
-        name = view.name if is_short else view.app_id
+        name = view.name if view.name and self._names[view.name] == 1 else view.app_id
         return name if len(+self._schedulers) < 2 else view.handle.removesuffix(view.app_id) + name
 
     def _remove(self, row: Row) -> None:
