@@ -92,9 +92,9 @@ async def _show(console: Console, runner: Runner, targets: Sequence[Target], cho
     from asyncsched.cli.errors import INTERRUPTED
     from asyncsched.cli.log_ends import ends_told
     from asyncsched.cli.log_printer import print_lines, printer_for
-    from asyncsched.cli.log_printer_prefix import Names
     from asyncsched.cli.wait_progress import tell_what_runs_on
     from asyncsched.logs.stream import LogStream
+    from asyncsched.views.log_names import Names
 
     found = await find_apps(console, runner, targets)
     failures = list(found.failures)

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from asyncsched.cli.colors import painted, state_color
 from asyncsched.cli.control_sequences import visible
 from asyncsched.cli.log_printer import LinePrinter
-from asyncsched.cli.log_printer_prefix import Names
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle
 from asyncsched.views.apps import AppView, app_view
+from asyncsched.views.log_names import Names
 from asyncsched.views.spans import span
 
 __all__ = ["ends_told"]

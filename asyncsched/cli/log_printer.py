@@ -15,10 +15,11 @@ from asyncsched.cli.colors import REPLICAS, RESET
 from asyncsched.cli.console import Console, to_json
 from asyncsched.cli.control_sequences import Cleaner, visible
 from asyncsched.cli.log_printer_footer import Footer
-from asyncsched.cli.log_printer_prefix import Names, Who, prefix_of
+from asyncsched.cli.log_printer_prefix import prefix_of
 from asyncsched.cli.times import local_time
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.stream import LogStream
+from asyncsched.views.log_names import Names, Who
 
 __all__ = ["LinePrinter", "print_lines", "printer_for"]
 

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, TypeAlias
 
 from asyncsched.cli.colors import FAINT, painted
-from asyncsched.cli.log_printer_prefix import Who
+from asyncsched.views.log_names import Who
 
 if TYPE_CHECKING:
     import os

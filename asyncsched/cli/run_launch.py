@@ -16,7 +16,6 @@ from asyncsched.cli.image_progress import image_progress
 from asyncsched.cli.json_rows import handle_row, state_code, status_row
 from asyncsched.cli.last_launched import note_launch
 from asyncsched.cli.log_printer import LinePrinter, print_lines, printer_for
-from asyncsched.cli.log_printer_prefix import Names
 from asyncsched.cli.run_async import on_interrupt, run_with_runner
 from asyncsched.cli.run_end import code_to_pass
 from asyncsched.errors import AsyncSchedError, UsageError
@@ -29,6 +28,7 @@ from asyncsched.specs.run_options import CfgVal, runopts
 from asyncsched.specs.secret import show_secrets
 from asyncsched.specs.state import AppState, AppStatus
 from asyncsched.views.endings import why_ended
+from asyncsched.views.log_names import Names
 
 if TYPE_CHECKING:
     from asyncsched.schedulers.registry import Ahead

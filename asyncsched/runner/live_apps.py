@@ -119,8 +119,8 @@ class LiveApps(ShownApps):
             budget.begin()
             if handle not in self._rows:
                 self._rows[handle] = row
-                if table.view(handle) is None:
-                    table.show(listed(row))
+                view = table.view(handle)
+                table.show(listed(row) if view is None else with_listed(view, row))
                 if not row.state.is_terminal():
                     self.need([handle])
             await budget.breathe()

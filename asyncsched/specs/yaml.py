@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["to_yaml"]
 
 _PLAIN = re.compile(r"(?!<<)[A-Za-z_/<(](?:[^:#]|:(?! )|(?<! )#)*(?<![: ])")
+_SHORT = {'"': '"', "\\": "\\", "\n": "n", "\t": "t"}
 _OTHER_MEANING = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
 
@@ -99,6 +100,6 @@ def _text(text: str) -> str:
 
 
 def _escape(char: str) -> str:
-    if char in '"\\':
-        return f"\\{char}"
+    if char in _SHORT:
+        return f"\\{_SHORT[char]}"
     return char if char.isprintable() else f"\\U{ord(char):08x}"

@@ -11,29 +11,30 @@ from typing import Any, ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from asyncsched._tasks import BackgroundTasks, outlast
 from asyncsched._typing import override
+from asyncsched.tui.ending import ask_for_end, ends_of, question
+from asyncsched.tui.keys import BINDINGS, HELP, HINTS, LOG_HINTS
 from asyncsched.tui.painter import Painter
-from asyncsched.tui.panes import HeadLine, HeadPane, LogPane, Styles, TablePane, TextLine, TextPane
-from asyncsched.tui.readers import PEEKED, LastLines, PaneReader, peek, tail_for
-from asyncsched.tui.screens import HELP, Question, TextScreen
+from asyncsched.tui.panes import HeadLine, HeadPane, LogPane, Styles, TablePane, TextLine, TextPane, fitting, ruled
+from asyncsched.tui.readers import PEEKED, LastLines, description, peek
+from asyncsched.tui.screens import Question, TextScreen
+from asyncsched.tui.shown_log import ShownLog
 from asyncsched.tui.source import MonitorSource
 from asyncsched.tui.terminal import driver_class, is_gone
+from asyncsched.views.apps import AppView
 from asyncsched.views.live_log import LiveLog
 from asyncsched.views.live_order import SORTS, STATE_FILTERS
 from asyncsched.views.live_table import LiveTable
-from asyncsched.views.text import one_line, written_out
+from asyncsched.views.text import one_line
 
 __all__ = ["CLOSED", "INTERRUPTED", "MonitorApp"]
 
-KEYS = "? help  / filter  f failed  m mark  c cancel  enter log  space last lines  q leave"
-LOG_KEYS = "? help  / search  n N next  a attempt  end follow  tab to the table  q close"
 INTERRUPTED, CLOSED = "SIGINT", "SIGHUP"
 """Why it was left, by the signals that stand for the same."""
 CLEANUP_TIMEOUT = 10.0
-NAMED = 10
 
 _log = logging.getLogger("asyncsched")
 
@@ -49,7 +50,6 @@ class MonitorApp(App[str]):
 
     Attributes:
         table: The apps.
-        log_view: The log in the pane; None if there is none.
         painter: Paints changes.
         failure: What it has ended with.
     """
@@ -65,56 +65,21 @@ class MonitorApp(App[str]):
     #log { height: 1fr; }
     #foot { height: 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        # Keys that come at once are taken in turn, each where the one before it has led.
-        Binding(keys, action, show=False, priority=True)
-        for keys, action in (
-            ("up,k", "move(-1)"),
-            ("down,j", "move(1)"),
-            ("pageup", "page(-1)"),
-            ("pagedown", "page(1)"),
-            ("home", "far(-1)"),
-            ("end", "far(1)"),
-            ("space", "peek"),
-            ("enter,l", "log"),
-            ("d", "describe"),
-            ("x", "replicas"),
-            ("m", "mark"),
-            ("M", "mark_shown"),
-            ("u", "unmark"),
-            ("c", "cancel"),
-            ("slash", "ask"),
-            ("n", "search(1)"),
-            ("N", "search(-1)"),
-            ("f", "failed"),
-            ("t", "state"),
-            ("s", "sort"),
-            ("a", "attempt"),
-            ("tab", "other_pane"),
-            ("question_mark", "help"),
-            ("escape", "escape"),
-            ("q", "leave"),
-            ("ctrl+c", "interrupt"),
-            ("ctrl+z", "suspend_process"),
-        )
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
     def __init__(
         self, source: MonitorSource, *, color: bool = True, leaves: bool = False, on_terminal: bool = False
     ) -> None:
         super().__init__(driver_class=driver_class() if on_terminal else None, ansi_color=True)
         self.table = LiveTable()
-        self.log_view: LiveLog | None = None
         self.painter = Painter(source.clock, self._paint)
         self.failure: BaseException | None = None
         self._source = source
         self._leaves = leaves
         self._on_terminal = on_terminal
         self._tasks = BackgroundTasks(_log)
-        self._reading: asyncio.Task[None] | None = None
+        self._shown_log = ShownLog(source, self.table, self._tasks, self.painter.changed)
         self._in_log = False
-        self._log_of: list[str] = []
-        self._attempt: int | None = None
         self._note = ""
         self._factory: Any = None
         styles = Styles(color=color)
@@ -246,20 +211,25 @@ class MonitorApp(App[str]):
         self._head.show([HeadLine(summary, bar), HeadLine(table.showing())])
         self._table.show_table(table.window(self._table.height, now))
         if self.log_view is not None:
-            self._log_title.show([TextLine(self._title_of_log(self.log_view), "bold" if self._in_log else "faint")])
-            self._log_pane.show_log(self.log_view.window(self._log_height))
+            title = ruled(self._shown_log.title(), width)
+            self._log_title.show([TextLine(title, "bold" if self._in_log else "faint")])
+            self._log_pane.show_log(
+                self.log_view.window(self._log_height), self.log_view.names.width, self._shown_log.cut
+            )
         self._foot.show([self._last_line])
 
     @property
     def _last_line(self) -> TextLine:
         if self._typed is not None:
             return TextLine(f"{'search for' if self._in_log else 'only apps with'}: {one_line(self._typed)}▏", "bold")
-        return TextLine(self._note) if self._note else TextLine(LOG_KEYS if self._in_log else KEYS, "faint")
+        if self._note:
+            return TextLine(self._note)
+        return TextLine(fitting(LOG_HINTS if self._in_log else HINTS, self.size.width), "faint")
 
-    def _title_of_log(self, log: LiveLog) -> str:
-        which = self._log_of[0].rpartition("/")[2] if len(self._log_of) == 1 else f"{len(self._log_of):,} apps"
-        attempt = "" if self._attempt is None else f", attempt {self._attempt}"
-        return f"-- log of {one_line(which)}{attempt}: {log.told()}"
+    @property
+    def log_view(self) -> LiveLog | None:
+        """The log in the pane; None if there is none."""
+        return self._shown_log.log
 
     @property
     def _log_height(self) -> int:
@@ -296,10 +266,23 @@ class MonitorApp(App[str]):
             self.log_view.to_end()
         self._done()
 
+    def action_sideways(self, by: int) -> None:
+        """Show another part of the log's long lines."""
+        if self._in_log:
+            self._shown_log.move(by)
+            self._done()
+
     def action_other_pane(self) -> None:
         """Go to the log, or back to the table."""
         self._in_log = self.log_view is not None and not self._in_log
-        self._done()
+        self._table.display = True
+        self._arranged()
+
+    def action_larger(self) -> None:
+        """Give the log the room of the table, or the table its own again."""
+        if self._in_log:
+            self._table.display = not self._table.display
+            self._arranged()
 
     # Choosing
 
@@ -376,110 +359,73 @@ class MonitorApp(App[str]):
         """Show the log of what is chosen."""
         self.table.hold()
         if self.table.chosen:
-            self._log_of, self._attempt = self.table.chosen, None
-            self._open_log()
+            self._shown_log.open(self.table.chosen)
+            self._in_log = True
+            self._arranged()
 
     def action_attempt(self) -> None:
         """Show the next attempt of the log's apps: all, the first, and so on."""
-        if self.log_view is None:
-            return
-        views = [view for handle in self._log_of if (view := self.table.view(handle)) is not None]
-        restarts = max((replica.num_restarts or 0 for view in views for replica in view.replicas), default=0)
-        following = 0 if self._attempt is None else self._attempt + 1
-        self._attempt = following if following <= restarts else None
-        self._open_log()
-
-    def _open_log(self) -> None:
-        self._stop_reading()
-        views = [view for handle in self._log_of if (view := self.table.view(handle)) is not None]
-        tail = tail_for(sum(max(view.tally.of, 1) for view in views))
-        self.log_view = LiveLog(several=len(self._log_of) > 1)
-        try:
-            lines = self._source.log_lines(self._log_of, should_tail=True, tail_lines=tail, attempt=self._attempt)
-        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
-            self.log_view.note = one_line(f"error: {error}")
-        else:
-            reader = PaneReader(self._source, self.log_view, self.painter.changed)
-            self._reading = self._start(reader.read(lines), "log of the monitor")
-        self._in_log = True
-        self._log_title.display = self._log_pane.display = True
-        self.call_after_refresh(self._done)
-
-    def _stop_reading(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+        if self.log_view is not None:
+            self._shown_log.next_attempt()
+            self._done()
 
     def _close_log(self) -> None:
-        self._stop_reading()
-        self.log_view, self._in_log = None, False
-        self._log_title.display = self._log_pane.display = False
+        self._shown_log.close()
+        self._in_log = False
+        self._table.display = True
+        self._arranged()
+
+    def _arranged(self) -> None:
+        """Give the log its room, or take it back; paint when all have theirs."""
+        self._log_title.display = self._log_pane.display = self.log_view is not None
         self.call_after_refresh(self._done)
 
     # Looking closer, and ending
 
     def action_peek(self) -> None:
         """Show the last lines of the app under the cursor."""
-        self._look(f"the last {PEEKED} lines", self._peek)
+        self._look(f"the last {PEEKED} lines of", partial(peek, self._source))
 
     def action_describe(self) -> None:
         """Show what the app under the cursor is made of."""
-        self._look("is made of", self._description)
+        self._look("what it is made of:", partial(description, self._source))
 
-    def _look(self, what: str, read: Callable[[str], Awaitable[list[str]]]) -> None:
+    def _look(self, what: str, read: Callable[[AppView], Awaitable[list[str]]]) -> None:
         self.table.hold()
         self._done()
-        handle = self.table.cursor
-        if handle is not None:
-            self._start(self._show_read(handle, what, read), "look at an app")
+        view = self.table.view(self.table.cursor or "")
+        if view is not None:
+            title = one_line(f"{what} {self.table.name(view)}")
+            self._start(self._show_read(title, read(view)), "look at an app")
 
-    async def _show_read(self, handle: str, what: str, read: Callable[[str], Awaitable[list[str]]]) -> None:
+    async def _show_read(self, title: str, reading: Awaitable[list[str]]) -> None:
         try:
-            lines = await read(handle)
+            lines = await reading
         except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
             self.note(f"error: {error}")
             return
-        self.call_later(self.push_screen, TextScreen(self._styles_of, one_line(f"{handle}  {what}"), lines))
-
-    async def _peek(self, handle: str) -> list[str]:
-        view = self.table.view(handle)
-        rows = [] if view is None else await peek(self._source, view)
-        return [f"{one_line(row.who)} {row.mark} {row.text}" for row in rows] or ["nothing was written"]
-
-    async def _description(self, handle: str) -> list[str]:
-        return [written_out(line) for line in (await self._source.describe(handle)).splitlines()]
+        self.call_later(self.push_screen, TextScreen(self._styles_of, title, lines))
 
     def action_cancel(self) -> None:
         """Ask, and then ask the schedulers for the end of what is chosen."""
         self.table.hold()
         self._done()
         views = [view for handle in self.table.chosen if (view := self.table.view(handle)) is not None]
-        ending = [view for view in views if not view.is_over]
-        if not ending:
+        ending = ends_of(views)
+        if ending:
+            self.push_screen(Question(self._styles_of, *question(self.table, ending)), partial(self._answered, ending))
+        else:
             self.note("it has ended already" if len(views) == 1 else f"all {len(views)} have ended already")
-            return
-        title = f"cancel {ending[0].app_id}?" if len(ending) == 1 else f"cancel {len(ending):,} apps?"
-        lines = [one_line(f"  {view.handle}  {view.word}") for view in ending[:NAMED]]
-        lines += [f"  and {len(ending) - NAMED:,} more"] if len(ending) > NAMED else []
-        hidden = self.table.hidden_marks
-        lines += [f"{hidden:,} of those that are marked are not shown"] if hidden else []
-        question = Question(self._styles_of, one_line(title), lines)
-        self.push_screen(question, partial(self._answered, [view.handle for view in ending]))
 
-    def _answered(self, handles: list[str], answer: bool | None) -> None:
+    def _answered(self, views: list[AppView], answer: bool | None) -> None:
         if answer:
-            self._start(self._cancel(handles), "end of apps")
+            self._start(self._cancel(views), "end of apps")
 
-    async def _cancel(self, handles: list[str]) -> None:
+    async def _cancel(self, views: list[AppView]) -> None:
         try:
-            failed = await self._source.cancel(handles)
+            self.note(await ask_for_end(self._source, self.table, views))
         except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
             self.note(f"error: {error}")
-            return
-        self.table.unmark({*handles}.difference(failed))
-        which = handles[0].rpartition("/")[2] if len(handles) == 1 else f"{len(handles) - len(failed):,} apps"
-        why = next((f"; {len(failed):,} could not be cancelled: {error}" for error in failed.values()), "")
-        self.note(f"error{why}" if len(failed) == len(handles) else f"the end of {which} was asked for{why}")
 
     # Leaving
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
@@ -17,20 +18,23 @@ from asyncsched._typing import override
 from asyncsched.specs.state import AppState
 from asyncsched.views.live_log import ShownRow
 from asyncsched.views.live_table import TableLine
+from asyncsched.views.log_names import WIDEST
 from asyncsched.views.palette import FAINT, state_number
 from asyncsched.views.summary import Segment as BarSegment
 from asyncsched.views.text import one_line
 
-__all__ = ["HeadPane", "LinesPane", "LogPane", "Styles", "TablePane", "TextLine", "TextPane"]
+__all__ = [
+    "HeadLine", "HeadPane", "LinesPane", "LogPane", "Styles", "TablePane", "TextLine", "TextPane",
+    "fitting", "ruled", "wrapped",
+]  # fmt: skip
 
 LineT = TypeVar("LineT")
 
-TITLES = ("APP", "STATE", "DONE/FAILED/OF", "AGE", "WHY, LAST LINE")
 GAP = "  "
-_STATE = 10
-_COUNTS = len(TITLES[2])
 _AGE = 4
 _NAME_LEAST, _NAME_SHARE = 12, 0.45
+_GIVEN_BACK = 8
+"""Cells that the first column has too many before it becomes narrower again."""
 _CELLS = {AppState.SUCCEEDED: "█", AppState.FAILED: "x", AppState.CANCELLED: "-", AppState.RUNNING: "▒"}
 
 
@@ -156,20 +160,36 @@ class HeadPane(LinesPane[HeadLine]):
         return min(width - cell_len(text) - len(GAP) - 2, 40)
 
 
+class Columns(NamedTuple):
+    """What stands above the columns, between them, and how wide the states are."""
+
+    titles: tuple[str, str, str, str, str]
+    gap: str
+    state: int
+
+
+_WIDE = Columns(("APP", "STATE", "DONE/FAILED/OF", "AGE", "WHY, LAST LINE"), GAP, 10)
+_NARROW = Columns(("APP", "STATE", "D/F/OF", "AGE", "WHY, LAST LINE"), " ", 9)
+NARROW = 80
+
+
 class TablePane(LinesPane[TableLine]):
     """The apps, below the titles of their columns."""
 
     name_width = _NAME_LEAST
+    columns = _WIDE
 
     def show_table(self, lines: Sequence[TableLine]) -> None:
-        """Show these lines; the first column is as wide as the longest name in it that was seen so far."""
+        """Show these lines; the first column is as wide as the longest name in it, and seldom becomes narrower."""
         most = max(int(self.size.width * _NAME_SHARE), _NAME_LEAST)
         wanted = max((cell_len(line.cells[0]) + 2 * line.is_group for line in lines), default=0)
-        width = min(max(wanted, self.name_width, _NAME_LEAST), most)
-        if width != self.name_width:
-            self.name_width = width
+        least = self.name_width if self.name_width - wanted < _GIVEN_BACK else _NAME_LEAST
+        width = min(max(wanted, least), most)
+        columns = _NARROW if self.size.width < NARROW else _WIDE
+        if (width, columns) != (self.name_width, self.columns):
+            self.name_width, self.columns = width, columns
             self.refresh()
-        title = TableLine("", None, TITLES)
+        title = TableLine("", None, columns.titles)
         self.show([title, *lines])
 
     @property
@@ -183,27 +203,60 @@ class TablePane(LinesPane[TableLine]):
         base = self.styling.faint if is_title or line.is_group else self.styling.plain
         state = base if is_title or line.state is None else self.styling.state(line.state)
         name, word, counts, age, told = line.cells
+        titles, gap, state_width = self.columns
         name = _cut(f"  {name}" if line.is_group else name, self.name_width)
-        begin = f"{'>' if line.is_cursor else ' '}{'*' if line.is_marked else ' '}{name}{GAP}"
-        rest = f"{GAP}{counts:<{_COUNTS}}{GAP}{age:>{_AGE}}{GAP}{told}"
-        strip = Strip([Segment(begin, base), Segment(f"{word:<{_STATE}}", state), Segment(rest, base)])
+        begin = f"{'>' if line.is_cursor else ' '}{'*' if line.is_marked else ' '}{name}{gap}"
+        rest = f"{gap}{counts:<{len(titles[2])}}{gap}{age:>{_AGE}}{gap}{told}"
+        strip = Strip([Segment(begin, base), Segment(f"{word:<{state_width}}", state), Segment(rest, base)])
         return strip.adjust_cell_length(width).apply_style(self.styling.cursor) if line.is_cursor else strip
 
 
 class LogPane(LinesPane[ShownRow]):
     """The lines of a log, each with who wrote it."""
 
-    def show_log(self, rows: Sequence[ShownRow]) -> None:
-        """Show these lines."""
+    who_width = 0
+    cut = 0
+
+    def show_log(self, rows: Sequence[ShownRow], who_width: int, cut: int) -> None:
+        """Show these lines.
+
+        Args:
+            rows: The lines.
+            who_width: How wide the names of those are who wrote them.
+            cut: How many cells of each text are left out at its beginning.
+        """
+        if (who_width, cut) != (self.who_width, self.cut):
+            self.who_width, self.cut = who_width, cut
+            self.refresh()
         self.show([*rows])
 
     @override
     def strip(self, line: ShownRow, width: int) -> Strip:
         row = line.row
         style = self.styling.match if line.is_match else self.styling.plain
-        who = Segment(f"{one_line(row.who)} {row.mark} ", self.styling.replica(row.color))
-        strip = Strip([who, Segment(row.text.expandtabs(), style)])
+        name = one_line(row.who)
+        who = _cut(name, min(max(cell_len(name), self.who_width), WIDEST))
+        text = Strip([Segment(row.text.expandtabs(), style)])
+        strip = Strip.join(
+            [Strip([Segment(f"{who} {row.mark} ", self.styling.replica(row.color))]), text.crop(self.cut)]
+        )
         return strip.adjust_cell_length(width).apply_style(self.styling.cursor) if line.is_current else strip
+
+
+def ruled(title: str, width: int) -> str:
+    """Return a title within a line as wide as the screen."""
+    return f"── {title} ".ljust(width, "─")
+
+
+def fitting(hints: Sequence[str], width: int) -> str:
+    """Return as many of these as fit into a line, the first first."""
+    ends = accumulate(hints, lambda line, hint: f"{line}{GAP}{hint}")
+    return max((line for line in ends if cell_len(line) <= width), key=len, default="")
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return a text as lines that fit."""
+    return chop_cells(text.expandtabs(), width) or [""]
 
 
 def _cut(text: str, width: int) -> str:

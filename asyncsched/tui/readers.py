@@ -14,11 +14,11 @@ from asyncsched.tui.source import MonitorSource
 from asyncsched.views.apps import AppView
 from asyncsched.views.live_log import LINES, LiveLog
 from asyncsched.views.live_table import LiveTable
-from asyncsched.views.log_view import LogRow, LogView
+from asyncsched.views.log_view import LogView
 from asyncsched.views.replicas import first_failure
-from asyncsched.views.text import one_line
+from asyncsched.views.text import one_line, written_out
 
-__all__ = ["PEEKED", "LastLines", "PaneReader", "peek", "tail_for"]
+__all__ = ["PEEKED", "LastLines", "PaneReader", "description", "peek", "tail_for"]
 
 PEEKED = 20
 """How many lines a peek shows."""
@@ -76,7 +76,7 @@ class PaneReader:
         self._changed()
 
 
-async def peek(source: MonitorSource, view: AppView) -> list[LogRow]:
+async def peek(source: MonitorSource, view: AppView) -> list[str]:
     """Return the last lines of an app: of the replica that failed first, or else of its first replicas."""
     lines = source.log_lines([view.handle], tail_lines=PEEKED, replicas=_replicas(view, PEEKED_REPLICAS))
     found: list[LogLine] = []
@@ -86,7 +86,14 @@ async def peek(source: MonitorSource, view: AppView) -> list[LogRow]:
     shown = LogView(kept=PEEKED)
     for line in found:
         shown.add(line)
-    return shown.rows()
+    rows = shown.rows()
+    width = max((len(one_line(row.who)) for row in rows), default=0)
+    return [f"{one_line(row.who):<{width}} {row.mark} {row.text}" for row in rows] or ["nothing was written"]
+
+
+async def description(source: MonitorSource, view: AppView) -> list[str]:
+    """Return what an app is made of."""
+    return [written_out(line) for line in (await source.describe(view.handle)).splitlines()]
 
 
 def _replicas(view: AppView, most: int) -> tuple[str, Sequence[int]] | None:

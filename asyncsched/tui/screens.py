@@ -10,22 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from asyncsched._typing import override
-from asyncsched.tui.panes import Styles, TextLine, TextPane
+from asyncsched.tui.panes import Styles, TextLine, TextPane, ruled, wrapped
 
-__all__ = ["HELP", "Question", "TextScreen"]
-
-HELP = """\
-up down j k, page up, page down, home, end   move
-space    the last 20 lines          enter, l  the log of what is chosen
-d        what it is made of         x         its replicas, equal ones in one row
-m        mark, or unmark            M         mark all that are shown
-u        unmark all                 c         cancel what is chosen, after a question
-/        show only what has a text  f         only what has failed
-t        only one state             s         another order
-tab      to the log and back        q         leave; the apps run on
-In the log: up, down, home and end scroll, / searches, n and N go to the next
-and the one before, a chooses the attempt, q or escape closes it.
-What is chosen are the marked apps, or else that under the cursor.""".splitlines()
+__all__ = ["Question", "TextScreen"]
 
 
 class TextScreen(ModalScreen[bool]):
@@ -76,13 +63,15 @@ class TextScreen(ModalScreen[bool]):
         self._draw()
 
     def _draw(self) -> None:
-        room = max(min(len(self._lines), self.size.height - 3), 1)
+        width = max(self.size.width, 1)
+        lines = [part for line in self._lines for part in wrapped(line, width)]
+        room = max(min(len(lines), self.size.height - 3), 1)
         self._pane.styles.height = room + 2
-        self._top = max(min(self._top, len(self._lines) - room), 0)
-        shown = [TextLine(line) for line in self._lines[self._top : self._top + room]]
-        where = f", lines {self._top + 1} to {self._top + len(shown)} of {len(self._lines)}"
-        keys = self.KEYS + (where if len(self._lines) > room else "")
-        self._pane.show([TextLine(self._title, "bold"), *shown, TextLine(keys, "faint")])
+        self._top = max(min(self._top, len(lines) - room), 0)
+        shown = [TextLine(line) for line in lines[self._top : self._top + room]]
+        where = f", lines {self._top + 1} to {self._top + len(shown)} of {len(lines)}"
+        keys = self.KEYS + (where if len(lines) > room else "")
+        self._pane.show([TextLine(ruled(self._title, width), "bold"), *shown, TextLine(keys, "faint")])
 
     def action_scroll(self, by: int) -> None:
         """Show other lines."""

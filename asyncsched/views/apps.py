@@ -81,6 +81,11 @@ class AppView:
         return [replica for role in self.roles for replica in role.replicas]
 
     @property
+    def restarts(self) -> int:
+        """How often the replica was started again that was so most often."""
+        return max((replica.num_restarts or 0 for replica in self.replicas), default=0)
+
+    @property
     def since(self) -> datetime | None:
         """Since when it is as it is: its end, its start, or its submission; None where that is not known."""
         if self.is_over:

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched._typing import override
+from asyncsched.views.log_names import Names
 from asyncsched.views.log_view import LogRow, LogView
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class LiveLog(LogView):
     """The latest lines of a log. Lines are counted from 0, whether or not they are kept.
 
     Args:
-        several: Whether they are of several apps.
+        names: What those are called who write.
         kept: How many are kept.
 
     Attributes:
@@ -43,8 +44,8 @@ class LiveLog(LogView):
         matches: The numbers of the kept lines in which it is found.
     """
 
-    def __init__(self, *, several: bool = False, kept: int = LINES) -> None:
-        super().__init__(several=several, kept=kept)
+    def __init__(self, names: Names | None = None, *, kept: int = LINES) -> None:
+        super().__init__(names, kept=kept)
         self.search_text = ""
         self.matches: list[int] = []
         self._current: int | None = None

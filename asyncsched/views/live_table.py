@@ -70,6 +70,7 @@ class LiveTable:
         self._changes = 0
         self._states: Counter[AppState | None] = Counter()
         self._schedulers: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
         self._marks: dict[str, None] = {}
         self._expanded: str | None = None
         self._at: Row | None = None  # where the cursor was put; None: at the top, whatever stands there
@@ -93,6 +94,7 @@ class LiveTable:
         row = self._rows[view.handle] = row_of(view, self._changes)
         self._states[view.state] += 1
         self._schedulers[_scheduler(view.handle)] += 1
+        self._names[view.name] += 1
         insort(self._order, row, key=self._key)
         if self._shown is not self._order and self._passes(row):
             insort(self._shown, row, key=self._key)
@@ -117,9 +119,17 @@ class LiveTable:
         row = self._rows.get(handle)
         return None if row is None else row.view
 
+    def name(self, view: AppView) -> str:
+        """Return what an app is called here: the name that it was given while no other has it, or else its id."""
+        name = view.name if view.name and self._names[view.name] == 1 else view.app_id
+        return name if len(+self._schedulers) < 2 else view.handle.removesuffix(view.app_id) + name
+
     def _remove(self, row: Row) -> None:
         self._states[row.view.state] -= 1
         self._schedulers[_scheduler(row.handle)] -= 1
+        self._names[row.view.name] -= 1
+        if not self._names[row.view.name]:
+            del self._names[row.view.name]
         del self._order[self._index(self._order, row)]
         if self._shown is not self._order and self._passes(row):
             del self._shown[self._index(self._shown, row)]
@@ -267,8 +277,7 @@ class LiveTable:
 
     def _line_of(self, row: Row, is_cursor: bool, now: datetime) -> TableLine:
         view = row.view
-        name = view.app_id if len(+self._schedulers) < 2 else view.handle
-        cells = (one_line(name), view.word, _counts(view), _age(view, now), one_line(_told(view)))
+        cells = (one_line(self.name(view)), view.word, _counts(view), _age(view, now), one_line(_told(view)))
         return TableLine(row.handle, view.state, cells, is_cursor, row.handle in self._marks)
 
     def _expanded_at(self) -> int | None:

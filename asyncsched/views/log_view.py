@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched.specs.stream import Stream
+from asyncsched.views.log_names import Names
 
 if TYPE_CHECKING:
     from asyncsched.logs.line import LogLine, LogOrigin
@@ -47,12 +48,13 @@ class LogView:
     """Keeps the last lines.
 
     Args:
-        several: Whether they are of several apps.
+        names: What those are called who write.
+        several: Whether they are of several apps, whose ids are then in these names if none are given.
         kept: How many lines are kept.
     """
 
-    def __init__(self, *, several: bool = False, kept: int = KEPT) -> None:
-        self._several = several
+    def __init__(self, names: Names | None = None, *, several: bool = False, kept: int = KEPT) -> None:
+        self.names = names or Names({} if several else None)
         self._lines: deque[LogRow] = deque(maxlen=kept)
         self._open: dict[LogOrigin, str] = {}  # lines that have not ended
         self._colors: dict[str, str] = {}
@@ -76,8 +78,7 @@ class LogView:
         self._lines.append(self._line(source, text))
 
     def _line(self, source: LogOrigin, text: str) -> LogRow:
-        name = f"{source.role}/{source.replica}"
-        who = f"{source.app_id}/{name}" if self._several else name
+        who = self.names.of(self.names.who(source))
         color = self._colors.setdefault(who, _COLOURS[len(self._colors) % len(_COLOURS)])
         cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
         return LogRow(who, color, "!" if source.stream is Stream.STDERR else "|", cut)

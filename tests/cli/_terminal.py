@@ -67,6 +67,7 @@ class Terminal:
         self.columns = columns
         if tell:
             self.screen = [""] * lines
+            self._row = min(self._row, lines - 1)  # what was drawn for the old size may still come
         # The kernel tells the foreground process with SIGWINCH.
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 

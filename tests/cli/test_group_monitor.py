@@ -53,6 +53,28 @@ def test_it_leaves_by_itself_when_all_jobs_are_over(cli: Cli) -> None:
         assert "left FAILED 2" in terminal.written
 
 
+def test_it_has_the_keys_of_any_monitor(cli: Cli) -> None:
+    with Terminal(Program(cli.folder), columns=110) as terminal:
+        terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))
+        terminal.until(lambda screen: screen.shows("> job1") or screen.shows("> job0"))
+        terminal.press("f")
+        terminal.until(lambda screen: screen.shows("showing 1 of 2, failed only"))
+        assert terminal.screen[3].startswith("> job1-1 ")
+        terminal.press("f/JOB0\r")
+        terminal.until(lambda screen: screen.shows("showing 1 of 2, with 'JOB0'"))
+        terminal.press(" ")
+        terminal.until(lambda screen: screen.shows("the last 20 lines of job0-0") and screen.shows("main/0 | hello"))
+        terminal.press("q\r")
+        terminal.until(lambda screen: screen.shows("log of job0-0: 1 line"))
+        terminal.press("q")
+        terminal.until(lambda screen: not screen.shows("log of job0-0"))
+        terminal.press("c")
+        terminal.until(lambda screen: screen.shows("cancel job0-0?"))
+        terminal.press("y")
+        assert 0 == terminal.end(), "all are over now"
+        assert "left FAILED 2" in terminal.written
+
+
 def test_its_user_may_leave_it_and_interrupt_the_program(cli: Cli) -> None:
     with Terminal(Program(cli.folder), columns=110) as terminal:
         terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))

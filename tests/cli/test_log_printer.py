@@ -13,10 +13,10 @@ import pytest
 from asyncsched.cli import log_printer_footer
 from asyncsched.cli.colors import REPLICAS, state_color
 from asyncsched.cli.log_printer import FOOTER_EVERY, LinePrinter
-from asyncsched.cli.log_printer_prefix import Names
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, label
 from asyncsched.schedulers import DescribeAppResponse
 from asyncsched.specs import AppState, ReplicaStatus, RoleStatus, Stream
+from asyncsched.views.log_names import Names
 
 A = LogOrigin(app_id="app-1", role="main", replica=0)
 B = LogOrigin(app_id="app-2", role="main", replica=1)

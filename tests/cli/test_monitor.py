@@ -80,10 +80,29 @@ def test_filter_sort_and_failed_only(staged: Cli) -> None:
         terminal.press("\r")
         terminal.press("f")
         terminal.until(lambda screen: screen.shows("showing 1 of 30, failed only, with 'train-01'"))
+        assert terminal.shows("30 apps: 3 succeeded, 3 failed, 24 running"), "the totals stay those of all"
         assert lines(terminal)[0].startswith("> train-013")
         terminal.press("fss")
         terminal.until(lambda screen: screen.shows("with 'train-01', by name"))
         assert sorted(line[2:] for line in lines(terminal)) == [line[2:] for line in lines(terminal)]
+        terminal.press("q")
+        assert 0 == terminal.end()
+
+
+def test_states_take_turns(staged: Cli) -> None:
+    with Terminal(staged, "monitor", "-a", columns=100, lines=40) as terminal:
+        terminal.until(lambda screen: screen.shows("30 apps: 3 succeeded, 3 failed, 24 running"))
+        terminal.until(lambda screen: 30 == len(lines(screen)))
+        for state, count in (("failed", 3), ("running", 24), ("waiting", 0), ("succeeded", 3), ("cancelled", 0)):
+            terminal.press("t")
+            terminal.until(
+                lambda screen, told=f"showing {count} of 30, {state} only": screen.shows(told)  # type: ignore[misc]
+            )
+            terminal.until(lambda screen, count=count: count == len(lines(screen)))  # type: ignore[misc]
+            assert all(state.upper() in line for line in lines(terminal))
+            assert terminal.shows("30 apps: 3 succeeded, 3 failed, 24 running")
+        terminal.press("\x1b")
+        terminal.until(lambda screen: screen.shows("showing 30 of 30, by attention"))
         terminal.press("q")
         assert 0 == terminal.end()
 
@@ -126,18 +145,40 @@ def test_a_log_is_read_and_searched(cli: Cli) -> None:
         terminal.press("N")
         terminal.until(lambda screen: screen.shows("'loss 1' 10/11"))
         terminal.press("q")
-        terminal.until(lambda screen: not screen.shows("-- log of"))
+        terminal.until(lambda screen: not screen.shows("── log of"))
         terminal.press("q")
         assert 0 == terminal.end()
+
+
+def test_an_attempt_is_chosen(cli: Cli) -> None:
+    cli.environment |= {"STAGE_APPS": "1", "STAGE_SAYS": "a try", "STAGE_AGAIN": "another try"}
+    with Terminal(cli, "monitor", columns=90, lines=20) as terminal:
+        terminal.until(lambda screen: screen.shows("1 app: 1 running"))
+        terminal.press("\r")
+        terminal.until(lambda screen: screen.shows("log of train: 4 lines"))
+        for number, shown in ((0, ["a try"]), (1, ["another try", "a try", "a try"])):
+            terminal.press("a")
+            told = f"log of train, attempt {number}: {len(shown)} line"
+            terminal.until(lambda screen, told=told: screen.shows(told))  # type: ignore[misc]  # bound now
+            written = [f"main/0 | {text}" for text in shown]
+            terminal.until(
+                lambda screen, written=written: (  # type: ignore[misc]
+                    written == [line.rstrip() for line in screen.screen if "main/0" in line]
+                )
+            )
+        terminal.press("a")
+        terminal.until(lambda screen: screen.shows("log of train: 4 lines"))
+        terminal.press("\x03")
+        assert 130 == terminal.end()
 
 
 def test_it_follows_its_terminals_size(many: Cli) -> None:
     with Terminal(many, "monitor", columns=100, lines=30) as terminal:
         terminal.until(lambda screen: screen.shows("400 running"))
         terminal.resize(30, 8)
-        terminal.until(lambda screen: screen.screen[7].startswith("? help  / filter  f failed  m"))
+        terminal.until(lambda screen: screen.screen[7].startswith("? help  q leave  / filter"))
         terminal.resize(90, 12)
-        terminal.until(lambda screen: screen.screen[11].rstrip().endswith("q leave"))
+        terminal.until(lambda screen: screen.screen[11].rstrip().endswith("m mark  c cancel"))
         terminal.press("q")
         assert 0 == terminal.end()
 

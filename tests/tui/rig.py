@@ -54,9 +54,9 @@ class Seen:
         """Wait until a pane, or what lies over the table, shows a text."""
         await eventually(lambda: text in (self.over if pane == "over" else self.pane(pane)))
 
-    async def has(self, *ids: str) -> None:
+    async def has(self, *names: str) -> None:
         """Wait until these apps are shown, in this order."""
-        await eventually(lambda: [*ids] == self.names)
+        await eventually(lambda: [*names] == self.names)
 
 
 @asynccontextmanager

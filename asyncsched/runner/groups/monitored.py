@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from asyncsched._typing import override
 from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.groups.states import GroupStates
 from asyncsched.runner.shown_apps import ShownApps
+from asyncsched.views.apps import app_view
 from asyncsched.views.live_table import LiveTable
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class GroupApps(ShownApps):
         for attempt in earlier:
             table.take_off(attempt)
         if event.handle == last:  # the end of an attempt may be told after the next one has begun
-            super()._show(table, event)
+            job = self._jobs.get(event.handle)
+            table.show(replace(app_view(event.handle, event.current), name=job.name if job is not None else ""))
         table.title = self._title()
 
     def _attempts(self, handle: AppHandle) -> Sequence[AppHandle]:

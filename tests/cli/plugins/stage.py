@@ -4,7 +4,7 @@
 is cancelled is written to the file ``STAGE_CANCELLED``. ``STAGE_NAME``, ``STAGE_ROLE`` and ``STAGE_REASON`` are how its
 apps and their roles are named and why they failed: an app of somebody else may have any text there. ``STAGE_SAYS`` is
 what they write. Each has ``STAGE_REPLICAS``; of those that fail with several, the fourth and the sixth do, and one more
-by a signal.
+by a signal. ``STAGE_AGAIN`` is what each writes first in a second attempt, before which the first has failed.
 """
 
 from __future__ import annotations
@@ -60,9 +60,13 @@ class Stage(FakeScheduler):
             script = "".join(f"echo {shlex.quote(line)}\n" for line in says) + "sleep 3600"
             count = int(os.environ.get("STAGE_REPLICAS", "1"))
             name = os.environ.get("STAGE_ROLE", "main")
-            role = Role(name, "", entrypoint="sh", args=["-c", script], num_replicas=count)
+            again = os.environ.get("STAGE_AGAIN", "")
+            role = Role(name, "", entrypoint="sh", args=["-c", script], num_replicas=count, max_retries=bool(again))
             self.service.launch(app_id, AppDef(os.environ.get("STAGE_NAME", "train"), [role]), "old", "")
             self.service.start(app_id)
+            if again:
+                self.service.exit(app_id, 1)  # and starts again by itself
+                self.service.say(app_id, f"{again}\n")
             if number % 10 == 3:
                 self.service.set_reason(app_id, os.environ.get("STAGE_REASON", "out of memory"))
                 self._fail(app_id, count)
