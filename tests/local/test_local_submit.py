@@ -396,7 +396,7 @@ async def test_a_request_by_hand_whose_replicas_are_not_alike_is_not_told_by_its
         ({"env": {"TORCHX_RANK0_HOST": "other"}}, None, "their TORCHX_RANK0_HOST is not what a submit would set"),
         ({"env": {"TORCHX_RANK0_HOST": "localhost"}}, None, ""),
         ({"env": {"ASYNCSCHED_RESULT_FILE": "/x"}}, None, "their ASYNCSCHED_RESULT_FILE is not what a submit would"),
-        ({"env": {"A\udc80": "x"}}, None, "U+DC80 is half a character"),
+        ({"env": {"A\udc80": "x"}}, None, "U+DC80 is a lone surrogate"),
         ({"timeout": 60.0}, None, "its run options timeout,"),
         ({"detach": True, "on_failure": "stop"}, "/usr", "its run options detach and on_failure,"),
     ],

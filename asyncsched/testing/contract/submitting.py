@@ -352,7 +352,7 @@ class SubmitContract:
             found = await rig.ended(await rig.submit(app))
             assert "\ud800" not in str(fields)
             await rig.submit(AppDef(found.name, found.roles))
-        if "half a character" in str(caught.value):
+        if "a lone surrogate" in str(caught.value):
             assert f"role 'main': {place} " in str(caught.value)
 
     async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:
