@@ -200,7 +200,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
     def _read_log(self, query: LogQuery) -> LogStream:
         """Do what `log_iter` does, for arguments that have been checked."""
         self._check_open()
-        check_stream(query, self.log_streams)
+        check_stream(query, self.log_streams, [self.backend])
         stream = LogStream(query, self._open_logs, cleanup_timeout=self.cleanup_timeout)
         self._log_streams.add(stream)
         return stream
