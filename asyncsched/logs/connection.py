@@ -26,7 +26,10 @@ _log = logging.getLogger("asyncsched.logs")
 
 SLICE = 16_384
 """Bytes to parse at a time, so that other streams on the loop get their turn."""
-NOT_SENT_AGAIN = "the service no longer has the last line that was read, nor any lines written after it (they were rotated or purged)"
+NOT_SENT_AGAIN = (
+    "the service no longer has the last line that was read, nor any lines written after it "
+    "(they were rotated or purged)"
+)
 PROGRESS_AFTER = 0.1
 STOOD = 5.0
 """Seconds after which a connection counts as a success, even without lines."""

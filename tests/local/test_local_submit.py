@@ -74,8 +74,8 @@ async def test_no_code_of_the_first_role_has_run_when_the_second_cannot_start(
         (None, 0, "No such file"),
         (b"#!/bin/sh\n", 0o644, "is not executable"),
         (b"#!/no/interpreter\n", 0o755, "interpreter '/no/interpreter' does not exist"),
-        (b"", 0o755, "is neither a program nor a script"),
-        (b"just text\n", 0o755, "is neither a program nor a script"),
+        (b"", 0o755, "is neither a binary nor a script"),
+        (b"just text\n", 0o755, "is neither a binary nor a script"),
     ],
 )
 async def test_a_program_that_cannot_be_executed_is_named(
@@ -211,7 +211,7 @@ async def test_an_app_that_is_too_long_for_its_supervisor_disturbs_no_other(sche
     info = await scheduler.submit_dryrun(app(shell("true", "x" * 100_000)))
     info.request.role_params["main"] *= 700
 
-    with pytest.raises(InvalidRequestError, match=r"too long.*64 are taken"):
+    with pytest.raises(InvalidRequestError, match=r"too long.*at most 64 MiB are accepted"):
         await scheduler.schedule(info)
 
     found = await scheduler.describe(other)
@@ -389,9 +389,9 @@ async def test_a_request_by_hand_whose_replicas_are_not_alike_is_not_told_by_its
     ("more", "cwd", "named"),
     [
         ({}, None, ""),
-        ({}, "/usr", "its replicas are started in /usr"),
+        ({}, "/usr", "its replicas start in /usr"),
         ({"inherit": ["HOME"]}, None, "the option copy_env"),
-        ({"inherit": []}, "/", "its replicas are started in /, and they inherit only"),
+        ({"inherit": []}, "/", "its replicas start in /, and they inherit only"),
         ({"env": {"PATH": "/bin:/usr/bin"}}, None, "their PATH does not end with that of the submitter"),
         ({"env": {"TORCHX_RANK0_HOST": "other"}}, None, "their TORCHX_RANK0_HOST is not what a submit would set"),
         ({"env": {"TORCHX_RANK0_HOST": "localhost"}}, None, ""),

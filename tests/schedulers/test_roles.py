@@ -178,8 +178,8 @@ def test_what_fits_is_kept_whole() -> None:
     [
         ({"env_left_out": True, "args": []}, "env did not fit into the service's note"),
         ({"env_left_out": True}, "env and args and metadata did not fit into the service's note"),
-        ({"args": ["x"]}, "env and mounts were not written down"),
-        (None, "entrypoint, args, env, mounts and resource were not written down"),
+        ({"args": ["x"]}, "env and mounts were not recorded"),
+        (None, "entrypoint, args, env, mounts and resource were not recorded"),
     ],
 )
 def test_what_earlier_releases_did_not_write_down_is_not_taken_for_empty(old: object, why: str) -> None:
