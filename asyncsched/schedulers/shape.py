@@ -212,7 +212,7 @@ def _check_entrypoint(who: str, entrypoint: object) -> None:
     program, *args = words(replaced(entrypoint, MASK))
     raise ConfigError(
         f"{who} has entrypoint={replaced(entrypoint, MASK)!r}",
-        why="it is only the program: no shell splits it",
+        why="the entrypoint is only the program, and no shell splits it",
         fix=f"write entrypoint={program!r}, args={args!r}; a path with a space begins with / or ./",
     )
 

@@ -390,7 +390,7 @@ async def test_a_request_by_hand_whose_replicas_are_not_alike_is_not_told_by_its
     [
         ({}, None, ""),
         ({}, "/usr", "its replicas start in /usr"),
-        ({"inherit": ["HOME"]}, None, "the option copy_env"),
+        ({"inherit": ["HOME"]}, None, "option copy_env"),
         ({"inherit": []}, "/", "its replicas start in /, and they inherit only"),
         ({"env": {"PATH": "/bin:/usr/bin"}}, None, "their PATH does not end with that of the submitter"),
         ({"env": {"TORCHX_RANK0_HOST": "other"}}, None, "their TORCHX_RANK0_HOST is not what a submit would set"),
@@ -427,9 +427,9 @@ async def test_a_request_that_names_no_app_or_is_another_backends_is_refused(
     scheduler: LocalScheduler, tmp_path: Path
 ) -> None:
     for app_id in ("", "a/b"):
-        with pytest.raises(UsageError, match="an id is not empty, and holds no slash"):
+        with pytest.raises(UsageError, match="must not be empty or contain a slash"):
             await scheduler.schedule(AppDryRunInfo(by_hand(app_id, tmp_path), repr))
-    with pytest.raises(UsageError, match="local_cwd launches a PopenRequest, and this request is a dict"):
+    with pytest.raises(UsageError, match="local_cwd needs a PopenRequest, but this request is a dict"):
         await scheduler.schedule(AppDryRunInfo(cast("Any", {"app_id": "x"}), repr))
     assert [] == [*await scheduler.list()]
 

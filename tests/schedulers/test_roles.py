@@ -268,7 +268,7 @@ def test_the_text_of_what_was_not_kept_is_refused_too(what: str, edit: Callable[
 
     with pytest.raises(ConfigError, match=f"role 'main': {what} was not kept") as caught:
         check_app(AppDef("a", [role]))
-    assert "its text holds <NOT_KEPT>" in (caught.value.why or "")
+    assert "its text contains <NOT_KEPT>" in (caught.value.why or "")
 
 
 def test_why_a_text_was_not_kept_is_kept() -> None:

@@ -202,7 +202,7 @@ class SubmitContract:
 
         with pytest.raises(UsageError) as caught:
             await rig.scheduler.schedule(info)
-        assert f"the request names the app {other.app_id}, and its dry-run the app {info.app_id}" in str(caught.value)
+        assert f"the request has the app id {other.app_id}, but its dry-run has {info.app_id}" in str(caught.value)
         assert "the id is fixed at the dry-run" == caught.value.why
         assert [None, None] == [await rig.scheduler.describe(each.app_id) for each in (info, other)]
 
