@@ -326,7 +326,5 @@ async def test_what_is_described_cannot_be_submitted_again_and_says_why(plain: P
     async with from_blocking(plain) as scheduler:
         found = await scheduler.describe(await scheduler.submit(app()))
         assert found is not None
-        with pytest.raises(
-            ConfigError, match=r"role 'r'.*from_blocking reads only its name, image and number of replicas"
-        ):
+        with pytest.raises(ConfigError, match=r"role 'r'.*reads only its name, image and number of replicas"):
             await scheduler.submit(AppDef("again", found.roles))
