@@ -40,7 +40,7 @@ def features() -> dict[str, Callable[[AnyScheduler], str]]:
     """Return what is compared, and how a backend is asked."""
     flags: dict[str, Callable[[AnyScheduler], str]] = {
         "states are": lambda each: "reported" if each.pushes_states else "polled",
-        "stdout and stderr told apart": lambda each: _yes(Stream.STDOUT in each.log_streams),
+        "separate stdout and stderr": lambda each: _yes(Stream.STDOUT in each.log_streams),
         "runs on this machine (`runs_here`)": lambda each: _yes(each.runs_here),
         "ends with its submitter (`ends_with_submitter`)": lambda each: _yes(each.ends_with_submitter),
         "`kill` is faster than `cancel` (`can_kill`)": lambda each: _yes(each.can_kill),

@@ -47,7 +47,7 @@ def test_a_column_says_what_the_backend_says(name: str) -> None:
     told = {what: row[NAMES.index(name)] for what, row in cells(made.matrix()).items()}
 
     assert ("reported" if scheduler.pushes_states else "polled") == told["states are"]
-    assert ("yes" if Stream.STDOUT in scheduler.log_streams else "no") == told["stdout and stderr told apart"]
+    assert ("yes" if Stream.STDOUT in scheduler.log_streams else "no") == told["separate stdout and stderr"]
     patched = "a new image" if scheduler.has_images else "a copy for each app"
     takes_workspace = type(scheduler).workspace_builder is not None
     assert (patched if takes_workspace else "no") == told["workspaces (`workspace_builder`)"]

@@ -47,4 +47,4 @@ def _broken(entry: EntryPoint, why: str) -> ConfigError:
     from asyncsched.errors import ConfigError
 
     what = f"the command {entry.name} cannot be loaded from {entry.value}"
-    return ConfigError(what, why=why, fix="repair or remove the package that brings it")
+    return ConfigError(what, why=why, fix="repair or remove the package that provides it")

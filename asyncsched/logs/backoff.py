@@ -1,4 +1,4 @@
-"""How long to wait before the next try, and when to give up."""
+"""Backoff: how long to wait before a retry, and when to give up."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["Backoff", "pause_after"]
 
 
 def pause_after(failures: int, *, shortest: float, longest: float) -> float:
-    """Return the seconds to wait after so many failures in a row: doubled each time, and spread."""
-    import random  # only failures pay for it
+    """Return the seconds to wait after `failures` failures in a row: doubled each time, with jitter."""
+    import random  # imported late: only failures need it
 
     return min(shortest * 2.0 ** min(failures - 1, 16), longest) * random.uniform(0.5, 1.0)
 
 
 class Backoff:
-    """Pauses that double, spread so that many do not come back at once, until nothing has worked for too long.
+    """Pauses between retries that double, with jitter, until nothing has worked for `retry_for` seconds.
 
-    As a context manager around all tries it gives whoever bounds them the last failure: as the cause of the
-    `CancelledError` that ends them.
+    Use it as a context manager around all tries: if they are cancelled, the last failure becomes the cause of the
+    `CancelledError`, where a timeout around them can find it.
 
     Args:
-        clock: Tells the time.
-        retry_for: Seconds of failures without any success after which there is no more hope.
+        clock: The time source.
+        retry_for: Seconds of failures without a success after which it gives up.
         shortest: The first pause in seconds.
         longest: The longest one.
 
@@ -51,12 +51,12 @@ class Backoff:
             error.__cause__ = self._last
 
     def worked(self) -> None:
-        """Take note of a success."""
+        """Record a success."""
         self._pauses = self.failures = 0
         self._failing_since = self._last = None
 
     def failed(self, error: SchedulerError) -> float:
-        """Take note of a failure and return the seconds to wait; raise it if trying again would not help."""
+        """Record a failure and return the seconds to wait; raise it if a retry would not help."""
         self._last = error
         now = self._clock.monotonic()
         if self._failing_since is None:

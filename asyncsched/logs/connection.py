@@ -1,4 +1,4 @@
-"""A source that reads one connection after the other, as if it were one that never broke."""
+"""A log source that reconnects when its connection breaks."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ __all__ = ["ConnectionSource", "NotStarted"]
 _log = logging.getLogger("asyncsched.logs")
 
 SLICE = 16_384
-"""Bytes that are parsed at a time: the step that reads them is shared with every other stream of the loop."""
+"""Bytes to parse at a time, so that other streams on the loop get their turn."""
 NOT_SENT_AGAIN = (
-    "the service no longer has the last line that was read, nor what was written behind it, if anything "
-    "(rotated or purged)"
+    "the service no longer has the last line that was read, nor any lines written after it "
+    "(they were rotated or purged)"
 )
 PROGRESS_AFTER = 0.1
 STOOD = 5.0
-"""A connection that stood for so many seconds was a success, also if no line came over it."""
+"""Seconds after which a connection counts as a success, even without lines."""
 GRACE = 1.0
-"""Seconds in which a connection may end by itself once nothing more will be written."""
+"""Seconds to wait for a connection to end by itself once nothing more will be written."""
 
 
 class NotStarted(Exception):  # noqa: N818 - not an error: there is nothing to connect to yet
@@ -42,20 +42,20 @@ class NotStarted(Exception):  # noqa: N818 - not an error: there is nothing to c
 
 
 class ConnectionSource(LogSource):
-    """Lines that come over a connection, which is made again when it breaks: nothing is lost, nothing repeated.
+    """Lines from a connection, which is made again when it breaks; no line is lost or repeated.
 
-    A backend supplies `connect` and `parse`. Bytes wait here, at most `buffer_bytes`; then the connection is not
-    read any more, which stops the service. They become lines only when the engine reads. Lines have to carry `ns`;
-    those without one are taken for new.
+    A backend supplies `connect` and `parse`. At most `buffer_bytes` bytes wait here; then the connection is not read,
+    which slows down the service. Bytes become lines only when the engine reads. Lines should have `ns`; those without
+    are taken for new.
 
     Args:
-        origin: Whose lines these are, for messages and gaps.
-        clock: Tells the time of pauses.
+        origin: The origin of the lines, for messages and gaps.
+        clock: The time source for pauses.
         since_ns: Where to begin; None for the beginning of the log.
-        follow: Whether to wait for more where the log ends at present.
-        retry_for: Seconds of failures without any progress after which the source fails.
-        buffer_bytes: How many bytes may wait to be read, beside one chunk.
-        resume: What tells old lines from new ones after a break.
+        follow: Whether to wait for more lines at the present end of the log.
+        retry_for: Seconds of failures without progress after which the source fails.
+        buffer_bytes: How many bytes may wait to be read, in addition to one chunk.
+        resume: Finds the new lines after a reconnect.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class ConnectionSource(LogSource):
         self._wake: Callable[[], None] = lambda: None
         self._chunks: deque[bytes] = deque()
         self._held = 0
-        self._lines: deque[LogLine] = deque()  # of the slice that was parsed last, not read yet
-        self._changed = asyncio.Event()  # something was read: there may be room, or nothing may be left
-        self._told = asyncio.Event()  # by observe or finish: a pause is over
+        self._lines: deque[LogLine] = deque()  # lines of the last parsed slice that were not read yet
+        self._changed = asyncio.Event()  # set when something was read: there may be room, or nothing left
+        self._told = asyncio.Event()  # set by observe or finish: ends a pause
         self._ended = False
         self._error: BaseException | None = None
         self._fresh = 0
@@ -96,46 +96,46 @@ class ConnectionSource(LogSource):
     # What a backend supplies.
 
     why_hole: ClassVar[str] = NOT_SENT_AGAIN
-    """What is said where the last line that was read did not come again over the next connection."""
+    """The reason of a gap when the last line that was read is missing from the next connection."""
 
     @abc.abstractmethod
     def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
-        """Yield what the service sends, from `since_ns` on, as it comes.
+        """Yield what the service sends, from `since_ns` on.
 
-        It ends when the service says that this is all, and raises an AsyncSchedError when the connection breaks or
-        cannot be made: one that is `retryable` is followed by another try. While `following` is False the service
-        must be asked for what there is by now only. Declare it with ``async def``.
+        Return when the service reports the end. Raise an AsyncSchedError when the connection breaks or cannot be made;
+        if it is `retryable`, the source connects again. While `following` is False, request only what exists by now.
+        Declare it with ``async def``.
         """
 
     @abc.abstractmethod
     def parse(self, data: bytes) -> Sequence[LogLine]:
-        """Return the lines that these bytes, the next ones of the present connection, complete."""
+        """Return the lines that are complete with these bytes, the next ones of the connection."""
 
     def restart(self) -> None:
-        """Forget the unfinished rest of a connection that is over: a new one begins with a whole line."""
+        """Drop the unfinished line of a connection that has ended; a new one begins with a whole line."""
 
     def flush(self) -> Sequence[LogLine]:
-        """Return the unfinished rest, at the end of the log."""
+        """Return the unfinished line at the end of the log."""
         return ()
 
     @property
     def holding(self) -> bool:
-        """Whether `progress` may have something."""
+        """Whether `progress` may return lines."""
         return False
 
     def progress(self) -> Sequence[LogLine]:
-        """Return an unfinished line that is progress output; asked for when it has been held for 100 ms."""
+        """Return an unfinished line that is progress output; called when it was held for 100 ms."""
         return ()
 
     async def over(self) -> bool:
-        """Return, after a connection that ended cleanly, whether the log has ended with it."""
+        """Return, after a connection ended cleanly, whether the log has ended too."""
         return not self.following
 
     # What the engine sees.
 
     @property
     def following(self) -> bool:
-        """Whether lines that are yet to be written are wanted."""
+        """Whether lines that are not written yet are wanted."""
         return self._follow
 
     @override
@@ -197,7 +197,7 @@ class ConnectionSource(LogSource):
         try:
             while not await self._one_connection():
                 pass
-        except Exception as error:  # noqa: BLE001 - whatever a backend raises is told to the reader of the stream
+        except Exception as error:  # noqa: BLE001 - the stream's reader gets any error of a backend
             await self._until(lambda: self._drained)
             self._error = error
         self._stop_timers()
@@ -205,8 +205,8 @@ class ConnectionSource(LogSource):
         self._wake()
 
     async def _one_connection(self) -> bool:
-        """Read one connection to its end; returns whether the log has ended too."""
-        since = self._resume.reconnect()  # everything has been parsed: it knows all that came
+        """Read one connection to its end; return whether the log has ended too."""
+        since = self._resume.reconnect()  # everything is parsed by now, so it knows every line
         self.restart()
         began, fresh = self._clock.monotonic(), self._fresh
         failure: SchedulerError | None = None
@@ -235,8 +235,8 @@ class ConnectionSource(LogSource):
         return False
 
     async def _read_in_child(self, since_ns: int | None) -> bool:
-        """Read one connection; returns False if it was cut because nothing more was wanted of it."""
-        # A task of its own, so that `finish` can end a connection that stays open, and nothing else.
+        """Read one connection; return False if it was closed because nothing more was wanted."""
+        # In a separate task, so that `finish` can end a connection that stays open, and nothing else.
         reading = asyncio.get_running_loop().create_task(self._read_connection(since_ns))
         self._reading = reading
         try:
@@ -263,12 +263,12 @@ class ConnectionSource(LogSource):
                 self._wake()
                 if self._held >= self._buffer_bytes:
                     await self._until(lambda: self._held * 2 <= self._buffer_bytes)
-                # A service that is always ahead must not keep the loop. Not by the budget: what is done here is little,
-                # and those who have much to do would stand in line behind hundreds of connections.
+                # A fast service must not hold the loop. The loop budget is not used here: each step is short, and
+                # expensive ones would queue behind hundreds of connections.
                 await asyncio.sleep(0)
 
     async def _pause(self, seconds: float | None) -> None:
-        """Wait so long, or until something is told; None: until then."""
+        """Wait `seconds`, or until `observe` or `finish` is called; None waits for those only."""
         timer = None if seconds is None else self._clock.call_later(seconds, self._told.set)
         try:
             await self._told.wait()
@@ -287,7 +287,7 @@ class ConnectionSource(LogSource):
         return not self._chunks and not self._lines
 
     def _cut_later(self) -> None:
-        reading = self._reading  # this one and none that comes after it
+        reading = self._reading  # only this one, not a later one
         if reading is not None:
             self._cut = self._clock.call_later(GRACE, lambda: _cancel(reading))
 
@@ -298,11 +298,11 @@ class ConnectionSource(LogSource):
         self._held -= len(chunk)
         self._progress_due = False
         if lines := self.parse(chunk):
-            self._forget_progress()  # what is held now began after them
+            self._forget_progress()  # the held line began after them
         self._lines.extend(self._new(lines))
 
     def _new(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
-        """Return the lines that were not seen before, a gap where some are missing."""
+        """Return the lines that were not seen before, with a gap where lines are missing."""
         resume = self._resume
         if not resume.replaying:
             _note_new(resume, lines)
@@ -333,7 +333,7 @@ class ConnectionSource(LogSource):
             self._forget_progress()
         elif (
             self._progress_timer is None
-        ):  # from the first byte on and not from the last: a busy bar is to be seen, too
+        ):  # counted from the first byte, not the last, so that a busy progress bar is shown too
             self._progress_timer = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
 
     def _forget_progress(self) -> None:
@@ -354,13 +354,13 @@ class ConnectionSource(LogSource):
 
 
 def _note_new(resume: Resume, lines: Sequence[LogLine]) -> None:
-    """Take note of lines of which none was seen before; it runs for each line of a log, so it looks at all at once."""
+    """Record new lines; it runs for every line of a log, so it handles them together."""
     stamps = [ns for line in lines if (ns := line.ns) is not None]
     if len(stamps) < len(lines):
         lines = [line for line in lines if line.ns is not None]
     if stamps:
         sources = [line.source for line in lines]
-        # `_value_` is the value without the property around it, which would cost as much as all the rest.
+        # `_value_` skips the enum's property, which would cost as much as everything else here.
         if sources.count(sources[0]) == len(sources):
             streams = [sources[0].stream._value_] * len(sources)
         else:

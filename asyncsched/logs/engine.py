@@ -1,4 +1,4 @@
-"""What works behind a `LogStream`: finds the sources, reads them in turns, and ends with the last of them."""
+"""The engine of a `LogStream`: it opens the sources, reads them in turns, and ends with the last one."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["Closer", "LogCore", "LogSink", "OpenLogs", "open_nothing"]
 _log = logging.getLogger("asyncsched.logs")
 
 MAX_TURN = 256
-"""Lines that are taken from one source at a time, at most."""
+"""Most lines to take from one source at a time."""
 
 FIRST_TURN = 16
-"""Lines that are handed on first, until it is seen how fast the consumer is."""
+"""Lines in the first turn, before the consumer's speed is known."""
 
 
 class LogSink:
-    """What a backend gives the sources of one app to."""
+    """Receives the sources of one app from its backend."""
 
     def __init__(self, merge: Merge, app_id: str) -> None:
         self._merge = merge
         self._app_id = app_id
 
     def add(self, source: LogSource) -> None:
-        """Read `source` into the stream, from now on until it ends; the stream closes it."""
+        """Read `source` into the stream until it ends; the stream closes it."""
         self._merge.add(source, self._app_id)
 
     def beside(self, app_id: str) -> LogSink:
@@ -45,17 +45,17 @@ class LogSink:
         return LogSink(self._merge, app_id)
 
     def found(self) -> None:
-        """Note that there are no more sources of this app to come."""
+        """Record that all sources of this app were added."""
         self._merge.found.add(self._app_id)
 
     def finish(self) -> None:
-        """Let all sources of this app deliver what is there by now, and end."""
+        """Let all sources of this app deliver what exists by now, and end."""
         for source in self._merge.sources_of(self._app_id):
             source.finish()
 
 
 OpenLogs = Callable[[LogQuery, LogSink], Awaitable[None]]
-"""Adds sources to the sink as replicas appear, and returns when no more can; raises if the app is unknown."""
+"""Adds sources to the sink as replicas appear, and returns when no more can appear; raises for an unknown app."""
 
 
 async def open_nothing(query: LogQuery, sink: LogSink) -> None:
@@ -63,10 +63,9 @@ async def open_nothing(query: LogQuery, sink: LogSink) -> None:
 
 
 class Closer:
-    """Closes sources one after the other, and side by side those that have to wait.
+    """Closes sources, concurrently if they have to wait.
 
-    Most have nothing to wait for once they have ended. A task for each of them would cost a short log more than all
-    of its lines.
+    Most sources close at once. A task for each would cost more than all lines of a short log.
     """
 
     def __init__(self) -> None:
@@ -75,12 +74,12 @@ class Closer:
         self._next: asyncio.Handle | None = None
 
     def close(self, source: LogSource) -> None:
-        """Close a source soon; what fails is logged."""
+        """Close a source soon; failures are logged."""
         self._ended.append(source)
         self._go_on_soon()
 
     def take(self) -> Sequence[Awaitable[object]]:
-        """Return all that is not closed yet, for the caller to wait for."""
+        """Return everything that is not closed yet, for the caller to await."""
         ended, self._ended = self._ended, deque()
         return [*self._tasks, *(source.aclose() for source in ended)]
 
@@ -98,18 +97,18 @@ class Closer:
     async def _close_some(self) -> None:
         began = perf_counter()
         while self._ended:
-            self._go_on_soon()  # with the others, in a task of their own, if this one is not closed in this step
+            self._go_on_soon()  # if this one does not close in this step, another task closes the rest
             if perf_counter() - began > BUDGET:
                 return
             source = self._ended.popleft()
             try:
                 await source.aclose()
-            except Exception as error:  # noqa: BLE001 - a source is a backend's code: the others are closed all the same
+            except Exception as error:  # noqa: BLE001 - an error in a backend must not keep the others open
                 _log.warning("closing the log of %s/%s failed: %s", source.role, source.replica, error, exc_info=error)
 
 
 class LogCore(StreamCore):
-    """The task that opens the sources, and what they deliver."""
+    """The task that opens the sources, and the lines they deliver."""
 
     WHAT = "this log stream"
 
@@ -119,12 +118,12 @@ class LogCore(StreamCore):
         self.merge = Merge(query)
         self.open_logs = open_logs
         self.cleanup_timeout = cleanup_timeout
-        self.parts: list[object] = []  # streams whose place it has taken, which have to live as long as this
+        self.parts: list[object] = []  # streams that were merged into this one, which must live as long
         self._budget: LoopBudget | None = None
         self._task: asyncio.Task[None] | None = None
-        self._error: BaseException | None = None  # of finding the sources: raised when all has been read
-        self._failure: BaseException | None = None  # from outside: raised at once
-        self._refused = False  # what is asked for does not exist: raised although others' lines may be there
+        self._error: BaseException | None = None  # while opening sources: raised when everything was read
+        self._failure: BaseException | None = None  # set from outside: raised at once
+        self._refused = False  # the app, role or replica does not exist: raised even if there are lines of others
         self._drained: asyncio.Event = asyncio.Event()
         self._closer = Closer()
         self._opened = False
@@ -139,7 +138,7 @@ class LogCore(StreamCore):
         return "ended" if self._over() and not self.closed else super().state
 
     async def step(self) -> Sequence[LogLine]:
-        """Wait for lines and return them, at least one; everything after the last await is one piece."""
+        """Wait for lines and return at least one; nothing awaits after they are taken."""
         if self.closed:
             self._raise_failure()
             raise StopAsyncIteration
@@ -169,10 +168,10 @@ class LogCore(StreamCore):
         raise StopAsyncIteration
 
     def _ended(self) -> bool:
-        return self.closed  # asked anew after each await: another task may have closed the stream
+        return self.closed  # checked after each await: another task may have closed the stream
 
     def fail(self, error: BaseException) -> None:
-        """Note what has ended it from outside: its consumer gets this at once."""
+        """Store an error from outside; the consumer gets it at once."""
         if not self.closed:
             self._failure = error
 
@@ -194,17 +193,17 @@ class LogCore(StreamCore):
         return self._budget
 
     def _pace(self, budget: LoopBudget, now: float) -> None:
-        """Hand out less at a time to a consumer whose own work keeps the loop, so that the loop gets its share."""
+        """Return fewer lines at a time to a consumer that keeps the loop busy, so that other tasks run."""
         if self._handed_in < 0:
             return
-        # In another iteration it has waited for something: what it keeps then is not the loop.
+        # In another iteration the consumer has awaited something, so it did not keep the loop.
         if self._handed_in == budget.iteration and now - self._handed > BUDGET:
             self._turn = max(self._turn // 2, 1)
         elif self._turn < MAX_TURN:
             self._turn = min(self._turn * 2, MAX_TURN)
 
     async def _conduct(self) -> None:
-        """Own everything that the stream opens: run until all sources have ended, then close them."""
+        """Own everything that the stream opens; run until all sources have ended, then close them."""
         merge = self.merge
         try:
             try:
@@ -212,7 +211,7 @@ class LogCore(StreamCore):
             except UnknownAppError as error:
                 self._error, self._refused = error, True
                 return
-            except Exception as error:  # noqa: BLE001 - told to the consumer once it has read what there is
+            except Exception as error:  # noqa: BLE001 - the consumer gets it after the lines
                 self._error = error
                 for source in merge.sources:
                     source.finish()
@@ -227,14 +226,14 @@ class LogCore(StreamCore):
             await close_all(closing, self.cleanup_timeout)
 
     def _retire(self, source: LogSource) -> None:
-        """Close a source that has ended, however long the others go on."""
+        """Close a source that has ended, while the others continue."""
         self._closer.close(source)
         self._drained.set()
 
     async def _end(self) -> None:
         task = self._task
         assert task is not None
-        if not task.done():  # else a step that is given no time at all could not end the stream
+        if not task.done():  # without this check, a step with a timeout of 0 could not end the stream
             await asyncio.wait([task])
         self.closed = True
         if task.cancelled():
@@ -245,7 +244,7 @@ class LogCore(StreamCore):
             raise _incomplete(self.query.app_id, self.merge.failures)
 
     def shut(self) -> None:
-        """Hand on nothing more, and let the task end."""
+        """Return no more lines, and let the task end."""
         if self._task is not None and not self._task.done():
             self._enter()
         if not self.closed:
@@ -273,7 +272,7 @@ def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamErr
         f"the log of {app_id} is incomplete: {which}{more} broke off",
         failures=failures,
         why=str(cause) or type(cause).__name__,
-        fix="read it again; `failures` tells where each broke off",
+        fix="read it again; `failures` says where each stopped",
     )
     error.__cause__ = cause
     return error

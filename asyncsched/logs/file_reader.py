@@ -1,4 +1,4 @@
-"""A growing file as a thread reads it: its end, its replacement and its being cut short."""
+"""Read a growing file in a thread, including its replacement and truncation."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _FLAGS = os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEX
 
 CHUNK = 64 << 10
 CHUNKS = 4
-"""How many are read in one visit to a thread."""
+"""Chunks to read in one thread call."""
 
 
 class Cut(NamedTuple):
-    """Stands between the chunks of two files: the first one is over."""
+    """Marks the end of one file, before the chunks of the next."""
 
-    why: str = ""  # what was lost in between, if anything
+    why: str = ""  # what was lost between them, if anything
 
 
 class PastEnd(NamedTuple):
-    """Stands behind what was written before the source was started."""
+    """Marks the end of what was written before the source was started."""
 
 
 Item: TypeAlias = bytes | Cut | PastEnd
 
 
 class FileReader:
-    """A file as a thread reads it; `number` counts the files that have stood under the name.
+    """Reads a file in a thread; `number` counts the files that have had this name.
 
     Args:
-        path: Where it is; a link or anything but a regular file is refused.
+        path: The file's path; only a regular file is accepted, no link.
         tail_lines: How many of the last lines to begin with.
     """
 
@@ -46,10 +46,10 @@ class FileReader:
         self.fd = -1
         self.number = 0
         self._offset = 0
-        self._past_end: int | None = 0  # where the past ends; None once that has been told
+        self._past_end: int | None = 0  # where the past ends; None once that was reported
 
     def read(self) -> list[Item]:
-        """Return what comes next, at most `CHUNKS` chunks; nothing if that is all for now."""
+        """Return the next chunks, at most `CHUNKS`; empty at the present end."""
         if self.fd < 0 and not self._open():
             return self._past_over()
         found = self._chunks()
@@ -58,7 +58,7 @@ class FileReader:
         return self._past_over() or self._cut_short() or self._replaced()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -87,14 +87,14 @@ class FileReader:
         try:
             data = _platform.read_at(self.fd, most, self._offset) if most else b""
         except OSError as error:
-            if error.errno != errno.ESTALE:  # of a file on a network that has been removed there
+            if error.errno != errno.ESTALE:  # a file that was removed from a network file system
                 raise
             data = b""
         self._offset += len(data)
         return [data[at : at + CHUNK] for at in range(0, len(data), CHUNK)]
 
     def _past_over(self) -> list[Item]:
-        """Tell once that what was written before the beginning has been read."""
+        """Return the `PastEnd`, once, when everything written before the start was read."""
         if self._past_end is None or (self.fd >= 0 and self._offset < self._past_end <= os.fstat(self.fd).st_size):
             return []
         self._past_end = None
@@ -104,12 +104,12 @@ class FileReader:
         size = os.fstat(self.fd).st_size
         if size >= self._offset:
             return []
-        why = f"its file was cut from {self._offset} bytes to {size}"
+        why = f"its file was truncated from {self._offset} bytes to {size}"
         self._offset = 0
         return [Cut(why)]
 
     def _replaced(self) -> list[Item]:
-        """Go on with the file that stands under the name, once something is in it and nothing is left in this one."""
+        """Switch to a new file of this name once it is not empty and this one is read to its end."""
         try:
             there = os.lstat(self._path)
         except (FileNotFoundError, NotADirectoryError):
@@ -117,14 +117,14 @@ class FileReader:
         own = os.fstat(self.fd)
         if not there.st_size or (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino):
             return []
-        if rest := self._chunks():  # written before the other one was
+        if rest := self._chunks():  # written before the new file
             return rest
         self.close()
         return [Cut()] if self._open() else []
 
 
 def _start_of_last(fd: int, size: int, lines: int) -> int:
-    """Return where the last lines begin; an unfinished one comes on top of them."""
+    """Return the offset of the last `lines` lines, not counting an unfinished one."""
     newlines, at = 0, size
     while at > 0:
         start = max(at - CHUNK, 0)

@@ -1,7 +1,7 @@
-"""Plain files that somebody else writes: each line once, whole, in order, for as long as the file grows.
+"""Follow plain files that another process writes: each line once, whole and in order.
 
-A file may lie on a network file system, where a look can take its time and nobody tells of a change: everything that
-touches it is done in a thread, and a file that inotify is silent about is looked at again and again.
+A file may be on a network file system, which can be slow and gives no notices of changes. So files are read in threads,
+and a file without notices from inotify is polled.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = ["FileSource"]
 
 PROGRESS_AFTER = 0.1
 THREADS = 8
-"""How many files are read at the same time, on one loop."""
+"""Most files to read at the same time on one loop."""
 FIRST_LOOK, LONGEST_LOOK = 0.25, 5.0
-"""Seconds between two looks at a file of which notices come, so that one which is missed does no harm."""
+"""Seconds between two checks of a file with notices, in case one is missed."""
 SHORTEST_LOOK, LONGEST_SILENT = 0.02, 1.0
-"""Seconds between two looks at a file that grows without notice, as on a network."""
+"""Seconds between two checks of a file that grows without notices, as on a network file system."""
 
-# One entry per living loop, dropped with the loop, which has no place to keep it.
+# One entry per living loop, dropped with the loop.
 _limiters: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, CapacityLimiter] = weakref.WeakKeyDictionary()
 
 
 async def _in_file_thread(read: Callable[[], list[Item]]) -> list[Item]:
-    """Read in a thread of few that do nothing else: a network that hangs takes no thread from anybody."""
+    """Read in one of a few dedicated threads, so that a hanging network file system blocks no other threads."""
     loop = asyncio.get_running_loop()
     limiter = _limiters.get(loop)
     if limiter is None:
@@ -52,20 +52,20 @@ async def _in_file_thread(read: Callable[[], list[Item]]) -> list[Item]:
 
 
 class FileSource(LogSource):
-    """Reads a file from its beginning to its end, and on while it grows, until `finish`.
+    """Reads a file to its end, and follows it while it grows, until `finish`.
 
-    It waits for a file that is not there yet. A file that another one has replaced is read to its end, then the other
-    from its beginning; one that was cut short is told by a gap.
+    It waits for a file that does not exist yet. If the file is replaced, it reads the old one to its end and then the
+    new one; if it is truncated, a gap says so.
 
     Args:
         path: The file.
-        origin: Whose lines they are.
-        follow: Whether lines that are yet to be written are wanted.
+        origin: The origin of the lines.
+        follow: Whether lines that are not written yet are wanted.
         tail_lines: The number of last lines to begin with; all by default.
-        stamp: Takes a line's time out of its text, if it has one: returns nanoseconds, and the text without it.
-        buffer_bytes: How much is read ahead of a slow consumer.
-        clock: Tells the time of pauses.
-        follower: Tells of growing files; the loop's own by default.
+        stamp: Splits a line's time, if any, from its text: returns nanoseconds, and the text without the time.
+        buffer_bytes: How many bytes to read ahead of a slow consumer.
+        clock: The time source for pauses.
+        follower: Watches growing files; the loop's follower by default.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class FileSource(LogSource):
         self._splitter = LineSplitter()
         self._items: deque[Item] = deque()
         self._held = 0
-        self._lines: deque[LogLine] = deque()  # of the item that was taken last, not read yet
+        self._lines: deque[LogLine] = deque()  # lines of the last item that were not read yet
         self._in_past = True
         self._read_all = False
         self._error: LogStreamError | None = None
@@ -102,8 +102,8 @@ class FileSource(LogSource):
         self._task: asyncio.Task[None] | None = None
         self._progress: TimerHandle | None = None
         self._pause = FIRST_LOOK
-        self._is_silent = False  # nobody tells of its growth
-        self._looked = False  # it is time that has ended the last wait
+        self._is_silent = False  # no notices come when it grows
+        self._looked = False  # the last wait ended by its timeout
         self._watch: tuple[int, FileWatch] | None = None
 
     # What the engine sees.
@@ -123,7 +123,7 @@ class FileSource(LogSource):
             if isinstance(item, PastEnd):
                 self._in_past = False
                 if lines:
-                    self._wake()  # the lines of the past come apart from what follows
+                    self._wake()  # lines of the past are returned separately from later ones
                     break
             else:
                 self._take(item)
@@ -132,7 +132,7 @@ class FileSource(LogSource):
         if self._error is not None and not (lines or self._items):
             if not taken:
                 raise self._error
-            self._wake()  # to be read once more: it has not ended, it has failed
+            self._wake()  # to be read once more, which raises its error
         if len(taken) < limit:
             self._watch_progress()
         return taken
@@ -175,7 +175,7 @@ class FileSource(LogSource):
             self._held -= len(item)
             texts = self._splitter.feed(item)
             if texts:
-                self._forget_progress()  # what is held now began after them
+                self._forget_progress()  # the held line began after them
             self._add(texts)
             return
         self._add(self._splitter.flush())
@@ -191,7 +191,7 @@ class FileSource(LogSource):
             self._lines.extend(label([rest], self._origin, ns))
 
     def _watch_progress(self) -> None:
-        # From the first byte on and not from the last: a bar that moves ten times a second is to be seen, too.
+        # Counted from the first byte, not the last, so that a bar that moves ten times a second is shown too.
         if self._splitter.held and self._progress is None and not self._read_all:
             self._progress = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
 
@@ -224,9 +224,9 @@ class FileSource(LogSource):
             self._file.close()
 
     async def _read_more(self) -> bool:
-        """Read what there is, or wait for more; returns False when no more is wanted."""
+        """Read what there is, or wait for more; return False when no more is wanted."""
         self._changed.clear()
-        is_last = not self._follow  # what is written from here on need not be seen
+        is_last = not self._follow  # later lines are not wanted
         found = await finished_in_thread(self._file.read, _in_file_thread)
         self._put(*found)
         if found:
@@ -234,7 +234,7 @@ class FileSource(LogSource):
             await self._until_room()
         elif is_last:
             return False
-        elif not self._watched():  # a file that is watched from now on is looked at once more
+        elif not self._watched():  # read once more after the watch begins
             await self._until_changed()
         return True
 
@@ -250,7 +250,7 @@ class FileSource(LogSource):
             await self._room.wait()
 
     def _watched(self) -> bool:
-        """Have the file watched, if it is there and is not yet; return whether that is new."""
+        """Watch the file if it exists and is not watched yet; return whether the watch is new."""
         if self._file.fd < 0 or (self._watch is not None and self._watch[0] == self._file.number):
             return False
         self._unwatch()
@@ -263,10 +263,10 @@ class FileSource(LogSource):
             self._watch[1].close()
             self._watch = None
 
-    # Looking at a file of which nobody tells.
+    # Polling a file without notices.
 
     async def _until_changed(self) -> None:
-        """Wait for word of the file, or for the time of the next look."""
+        """Wait for a notice of the file, or for the time of the next check."""
         timer = self._clock.call_later(self._pause, self._on_time)
         self._pause = min(2 * self._pause, LONGEST_SILENT if self._is_silent else LONGEST_LOOK)
         try:
@@ -283,7 +283,7 @@ class FileSource(LogSource):
         self._changed.set()
 
     def _learn(self) -> None:
-        """Look sooner at a file whose growth was found by looking, and not by a notice."""
+        """Check a file more often if its growth was found by polling, not by a notice."""
         self._is_silent = self._is_silent or self._looked
         self._looked = False
         self._pause = SHORTEST_LOOK if self._is_silent else FIRST_LOOK

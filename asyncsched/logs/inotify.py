@@ -1,4 +1,4 @@
-"""Being told that a file has grown: by inotify, or by looking again and again."""
+"""Watch growing files, with inotify or by polling."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _log = logging.getLogger("asyncsched.logs")
 IN_MODIFY, IN_MOVED_TO, IN_CREATE, IN_Q_OVERFLOW = 0x2, 0x80, 0x100, 0x4000
 NOTICE = struct.Struct("iIII")
 NOTICES = 16 * 1024
-"""Bytes of notices that are read in one step of the loop."""
+"""Bytes of notices to read in one step of the loop."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
-"""Seconds between two looks at a file without inotify: after it has grown, and once it has long been quiet."""
+"""Seconds between two polls of a file: after it has grown, and after a long time without changes."""
 
 NEXT_TRY = 1.0
-"""Seconds after a refusal in which inotify is not asked again: a thousand files make few instances in vain."""
+"""Seconds to wait after inotify refused, so that a thousand files do not all try in vain."""
 
 
 class FileWatch(Protocol):
-    """What `Follower.watch` returns."""
+    """A watch, returned by `Follower.watch`."""
 
     def close(self) -> None:
-        """Call no more; idempotent."""
+        """Stop the calls; idempotent."""
 
 
 class Inotify:
-    """The kernel's notices of changes, through the C library: Python has no function for them.
+    """An inotify instance of the kernel, through the C library, because Python has no function for it.
 
     Raises:
-        OSError: There is none (ENOSYS), or none is left for this user (EMFILE).
+        OSError: The system has no inotify (ENOSYS), or the user's limit is reached (EMFILE).
     """
 
     def __init__(self) -> None:
@@ -56,16 +56,16 @@ class Inotify:
         self.fd = _checked(init(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def add(self, fd: int, mask: int) -> int:
-        """Ask for notices of what `fd` stands for, and return their number, the same for the same inode."""
-        # By descriptor and not by name: what is watched is what was opened, whatever stands under its name by now.
+        """Request notices for the file of `fd`; return the watch's number, the same for the same inode."""
+        # By descriptor, not by name, because another file may have the name by now.
         return _checked(self._add(self.fd, f"/proc/self/fd/{fd}".encode(), ctypes.c_uint32(mask)))
 
     def remove(self, number: int) -> None:
-        """Ask for no more; the kernel may have stopped by itself, when the file was removed."""
+        """Remove a watch; the kernel may have removed it already, with the file."""
         self._remove(self.fd, number)
 
     def read(self) -> Iterator[tuple[int, int]]:
-        """Yield the number and the mask of each notice that is there."""
+        """Yield the number and the mask of each waiting notice."""
         try:
             data = os.read(self.fd, NOTICES)
         except BlockingIOError:
@@ -77,7 +77,7 @@ class Inotify:
             yield number, mask
 
     def close(self) -> None:
-        """Give the instance back: a user has 128 by default."""
+        """Close the instance; a user has 128 by default."""
         os.close(self.fd)
 
 
@@ -89,13 +89,13 @@ def _checked(result: int) -> int:
 
 
 class Follower:
-    """Tells of growing files, on one loop: by inotify, or by looking again and again where there is none (left).
+    """Watches growing files for one loop: with inotify, or by polling if inotify is not available.
 
-    There is one inotify instance, which is closed with the last watch.
+    It has one inotify instance, which closes with the last watch.
 
     Args:
-        clock: Tells the time of pauses.
-        inotify: Makes the instance; None never to use one.
+        clock: The time source for pauses.
+        inotify: Creates the instance; None to never use one.
     """
 
     def __init__(self, *, clock: Clock | None = None, inotify: Callable[[], Inotify] | None = Inotify) -> None:
@@ -109,10 +109,10 @@ class Follower:
         self._not_before = -math.inf
 
     def watch(self, fd: int, changed: Callable[[], None]) -> FileWatch:
-        """Call `changed` on the running loop when a file has grown, or something was made in a directory.
+        """Call `changed` on the running loop when a file has grown, or an entry was created in a directory.
 
-        It may be called for nothing. What changed before this returned is not told: look after it, not before.
-        The descriptor is not needed any longer; the file's watch lives on when it is closed.
+        It may be called without a change. Changes before this returns are not reported, so read the file after it.
+        You may close the descriptor; the watch continues.
         """
         is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
         notices = self.notices(fd, changed, IN_CREATE | IN_MOVED_TO if is_directory else IN_MODIFY)
@@ -123,9 +123,9 @@ class Follower:
     def notices(
         self, fd: int, changed: Callable[[], None], mask: int = IN_CREATE | IN_MOVED_TO | IN_MODIFY
     ) -> FileWatch | None:
-        """Do as `watch`, and tell of what is written to files in a directory as well; None where there is no inotify.
+        """Watch like `watch`, and also writes to files in a directory; return None without inotify.
 
-        All that ask for notices of one directory have to ask for the same.
+        All watches of one directory must use the same kind of notices.
         """
         now = self._clock.monotonic()
         if now >= self._not_before:
@@ -160,7 +160,7 @@ class Follower:
                 notices.changed()
 
     def discard(self, notices: _Notices) -> None:
-        """Tell one watch of a file nothing more."""
+        """Remove one watch of a file."""
         watches = self._notices.get(notices.number)
         if watches is None or notices not in watches:
             return
@@ -177,9 +177,9 @@ class Follower:
             loop.remove_reader(self._inotify.fd)
             inotify, self._inotify = self._inotify, None
             try:
-                # The kernel may take 15 ms to let go of an instance: too long for a loop.
+                # The kernel may need 15 ms to close an instance, too long for the loop.
                 loop.run_in_executor(None, inotify.close)
-            except RuntimeError:  # the loop's threads have been shut down
+            except RuntimeError:  # the loop's thread pool was shut down
                 inotify.close()
 
     def _tell(self, error: OSError) -> None:
@@ -192,7 +192,7 @@ class Follower:
 
 
 class _Notices:
-    """One watch of a file by inotify; several of one file share the kernel's."""
+    """One watch of a file by inotify; several watches of one file share the kernel's watch."""
 
     __slots__ = ("_follower", "changed", "number")
 
@@ -206,9 +206,9 @@ class _Notices:
 
 
 class _Looks:
-    """One watch of a file by looking at it, the less often the longer it has been quiet.
+    """One watch of a file by polling, less often while it does not change.
 
-    Without a descriptor, for there are too few of them, it leaves the looking to whom it tells.
+    If no descriptor is left, it calls `changed` on every poll, and the callee checks the file itself.
     """
 
     __slots__ = ("_changed", "_clock", "_fd", "_holders", "_pause", "_seen", "_timer")
@@ -228,14 +228,14 @@ class _Looks:
         seen = self._look()
         grown = seen is None or seen != self._seen
         self._seen = seen
-        # Of what cannot be compared it is not known whether it has changed: it is told at the slower pace.
+        # Without a size to compare, `changed` is called every time, at a slower pace.
         self._pause = SHORTEST_PAUSE if grown and seen is not None else min(self._pause * 1.5, LONGEST_PAUSE)
         self._timer = self._clock.call_later(self._pause, self._on_time)
         if grown:
             self._changed()
 
     def _look(self) -> int | None:
-        """Return a file's size; None for a directory, whose size tells nothing, or without a descriptor."""
+        """Return a file's size; None for a directory, whose size says nothing, or without a descriptor."""
         if self._fd is None:
             return None
         found = os.fstat(self._fd)
@@ -253,11 +253,11 @@ class _Looks:
 def _duplicate(fd: int) -> int | None:
     try:
         return os.dup(fd)
-    except OSError:  # no descriptor is left, and there is a way without
+    except OSError:  # no descriptor is left; polling works without one
         return None
 
 
-# One entry for each living loop, gone with it: the state of a loop, which offers no place of its own for it.
+# One entry per living loop, dropped with the loop.
 _followers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = weakref.WeakKeyDictionary()
 
 

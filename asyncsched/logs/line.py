@@ -1,4 +1,4 @@
-"""A line of a log: a string that knows who wrote it, and when."""
+"""Log lines: strings with their origin and time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LogOrigin(NamedTuple):
-    """Who wrote a line; one object is shared by all lines of a replica's stream and attempt.
+    """The origin of a line; all lines of one stream and attempt of a replica share the object.
 
     Attributes:
         app_id: The app.
         role: The role's name.
         replica: The replica's number in its role.
-        stream: ``STDOUT`` or ``STDERR``; ``COMBINED`` where the service does not tell them apart.
-        attempt: 0 for a replica's first run, one more for each restart; None where it is not known.
-        container: The container's name where a replica has several.
+        stream: ``STDOUT`` or ``STDERR``; ``COMBINED`` if the service does not separate them.
+        attempt: 0 for a replica's first run, plus one for each restart; None if unknown.
+        container: The container's name, if a replica has several.
     """
 
     app_id: str = ""
@@ -36,12 +36,12 @@ class LogOrigin(NamedTuple):
 
 
 class LogGap(NamedTuple):
-    """A place in a log where lines are missing, or may be: `reason` says what is known of it.
+    """A place in a log where lines are missing, or may be missing; `reason` says why.
 
     Attributes:
         after: When the last line before it was written, if known.
-        before: When the first line behind it was written, if known.
-        reason: Why what was written here cannot be read.
+        before: When the first line after it was written, if known.
+        reason: Why these lines cannot be read.
     """
 
     after: datetime | None = None
@@ -50,14 +50,14 @@ class LogGap(NamedTuple):
 
 
 class LogLine(str):
-    """A line as it was written, its newline kept; equal to, and hashed as, its text.
+    """A line with its newline; compares and hashes like its text.
 
     Attributes:
-        source: Who wrote it.
-        ns: When it was written, in nanoseconds since the epoch, where that is known.
+        source: The origin of the line.
+        ns: When it was written, in nanoseconds since the epoch, if known.
     """
 
-    # Two slots and not six: an object of this kind is built for every line, and 1.9 times faster so.
+    # Two slots, not six: one object is built per line, and two slots make that 1.9x faster.
     __slots__ = ("ns", "source")
     source: LogOrigin
     ns: int | None
@@ -89,7 +89,7 @@ class LogLine(str):
 
     @property
     def timestamp(self) -> datetime | None:
-        """When it was written, as an aware UTC datetime (which keeps microseconds; `ns` keeps all)."""
+        """When it was written, as an aware UTC datetime, in microseconds; `ns` has nanoseconds."""
         return None if self.ns is None else utc(self.ns)
 
     @property
@@ -99,7 +99,7 @@ class LogLine(str):
 
     @property
     def gap(self) -> LogGap | None:
-        """The hole that this line tells of; None for a line that was written."""
+        """The gap that this line stands for; None for a real line."""
         return None
 
     @property
@@ -153,17 +153,17 @@ class _GapLine(LogLine):
         return self._gap
 
 
-# By id, as all of them are equal. They are rare: a reader asks whether there is any at all before it looks for one.
+# By id, because all are equal. Gaps are rare, so a reader checks `any_gaps` before it looks for one.
 _living_gaps: weakref.WeakValueDictionary[int, _GapLine] = weakref.WeakValueDictionary()
 
 
 def any_gaps() -> bool:
-    """Tell whether there is a line that tells of a hole, anywhere in this process."""
+    """Return whether any gap line exists in this process."""
     return bool(_living_gaps)
 
 
 def label(texts: Iterable[str], source: LogOrigin, ns: int | None) -> list[LogLine]:
-    """Make lines of `texts` that one origin wrote at one time."""
+    """Turn `texts`, written by one origin at one time, into lines."""
     lines = [LogLine(text) for text in texts]
     for line in lines:
         line.source = source
@@ -172,7 +172,7 @@ def label(texts: Iterable[str], source: LogOrigin, ns: int | None) -> list[LogLi
 
 
 def decode(lines: Sequence[bytes], source: LogOrigin, ns: int | None) -> list[LogLine]:
-    """Make lines of undecoded ones, as `label` does of texts; what is not UTF-8 becomes U+FFFD."""
+    """Decode lines and label them as `label` does; bytes that are not UTF-8 become U+FFFD."""
     decoded = decode_unlabelled(lines)
     for line in decoded:
         line.source = source
@@ -181,15 +181,15 @@ def decode(lines: Sequence[bytes], source: LogOrigin, ns: int | None) -> list[Lo
 
 
 def decode_unlabelled(lines: Sequence[bytes]) -> list[LogLine]:
-    """Make lines of undecoded ones, whose `source` and `ns` the caller sets."""
+    """Decode lines; the caller sets their `source` and `ns`."""
     try:
-        return list(map(LogLine, map(bytes.decode, lines)))  # no Python is run per line
+        return list(map(LogLine, map(bytes.decode, lines)))  # no Python code runs per line
     except UnicodeDecodeError:
         return [LogLine(line, "utf-8", "replace") for line in lines]
 
 
 def gap_line(gap: LogGap, source: LogOrigin, ns: int | None = None) -> LogLine:
-    """Make the empty line that stands where lines are missing."""
+    """Make the empty line that marks a gap."""
     line = _GapLine("")
     line.source, line.ns, line._gap = source, ns, gap
     return line

@@ -1,4 +1,4 @@
-"""How long an iteration of the event loop may be busy with log lines."""
+"""Limit how long log lines may hold one iteration of the event loop."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ BUDGET = 0.004
 """Seconds after which a consumer yields to its loop."""
 
 MOST = 256
-"""Waiters that go on in one iteration, at most."""
+"""Most waiters to resume in one iteration."""
 
 
 class LoopBudget:
-    """The time that has passed in the present iteration of one loop since lines were first handled in it.
+    """The time budget for log lines in each iteration of one loop.
 
-    It belongs to a loop and not to a stream: asyncio runs every ready task in one iteration, so 64 streams with a
-    budget of their own each would hold the loop for 64 budgets. Those who find it used up stand in one line, and
-    some of them go on in each iteration: nobody is passed over, however greedy the others are. How many depends on
-    how long the iterations before have lasted: one if each uses a budget up, hundreds if they have little to do.
+    The budget belongs to a loop, not to a stream: asyncio runs every ready task in one iteration, so 64 streams with
+    separate budgets would hold the loop for 64 budgets. Tasks that find the budget used up wait in a queue, and some
+    resume in each iteration, so no task starves. Their number depends on how long the last iterations took: one if
+    each uses the whole budget, hundreds if they are short.
 
     Attributes:
         iteration: Counts the iterations in which lines were handled.
     """
 
     def __init__(self) -> None:
-        # It must not hold the loop, which holds it: it would keep every loop alive for ever.
+        # No reference to the loop: the loop's entry refers to this, and neither would ever be freed.
         self._began = 0.0
         self._marked = False
-        self._released = 1  # how many go on in the next iteration
+        self._released = 1  # how many resume in the next iteration
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._put_back: deque[asyncio.Future[None]] = deque()  # who were released, and found it used up again
-        self._has_gone_on = True  # somebody who was released for this iteration
+        self._put_back: deque[asyncio.Future[None]] = deque()  # resumed, but found the budget used up again
+        self._has_gone_on = True  # whether a task that was resumed in this iteration has run
         self.iteration = 0
 
     def begin(self) -> None:
-        """Note that lines are being handled in this iteration."""
+        """Start the budget of this iteration, if it has not started."""
         if not self._marked:
             self._marked = True
             self._began = time.perf_counter()
             asyncio.get_running_loop().call_soon(
                 self._end
-            )  # runs in the next iteration, before whoever yields from now on
+            )  # runs in the next iteration, before tasks that yield from now on
 
     def _end(self) -> None:
         self._marked = False
@@ -56,11 +56,11 @@ class LoopBudget:
             return
         short = time.perf_counter() - self._began < BUDGET / 2
         self._released = min(self._released * 2, MOST) if short else max(self._released // 2, 1)
-        self.begin()  # first: the next iteration has to be told from this one before anybody goes on in it
+        self.begin()  # first, so that the new iteration has started before any task resumes in it
         self._has_gone_on = False
         for _ in range(min(self._released, len(self._waiting))):
             waiter = self._waiting.popleft()
-            if not waiter.done():  # it is, if its task was cancelled
+            if not waiter.done():  # done if its task was cancelled
                 waiter.set_result(None)
 
     def spent(self, now: float) -> bool:
@@ -75,13 +75,13 @@ class LoopBudget:
             line.append(waiter)
             await waiter
             if not self._has_gone_on:
-                self._has_gone_on = True  # one goes on in any case, however much others do with the iteration
+                self._has_gone_on = True  # at least one task resumes per iteration, whatever the others use
                 break
             line = self._put_back
         self.begin()
 
 
-# One entry for each living loop, gone with it: the state of a loop, which offers no place of its own for it.
+# One entry per living loop, dropped with the loop.
 _budgets: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBudget] = weakref.WeakKeyDictionary()
 
 

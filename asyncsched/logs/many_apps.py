@@ -1,4 +1,4 @@
-"""The logs of several apps, opened as one."""
+"""Open the logs of several apps as one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from asyncsched.logs.query import LogQuery
 __all__ = ["Opening", "open_all", "open_growing"]
 
 Opening = tuple[LogQuery, OpenLogs]
-"""What is asked of one app, and what opens it."""
+"""The query for one app, and the function that opens its logs."""
 
 CLEANUP_TIMEOUT = 10.0
 
 OPENED_AT_ONCE = 16
-"""Apps that are looked up at the same time, when the logs of many are read to their present end."""
+"""Apps to open at the same time when logs are read to their present end."""
 
 
 async def open_all(openings: Sequence[Opening], query: LogQuery, sink: LogSink) -> None:
-    """Open several apps' logs at once; when a service fails, the other apps' logs are read to their end first."""
+    """Open the logs of several apps; if one fails, the others are read to their end before the error is raised."""
     failed: list[SchedulerError] = []
 
     async def open_one(opening: Opening) -> None:
@@ -34,7 +34,7 @@ async def open_all(openings: Sequence[Opening], query: LogQuery, sink: LogSink) 
 
 
 async def open_growing(openings: AsyncIterable[Opening], sink: LogSink) -> None:
-    """Open apps' logs as they become known, each at once; a failure is raised when all have been read."""
+    """Open the logs of apps as they become known; errors are raised when all have been read."""
     failed: list[SchedulerError] = []
     tasks: set[asyncio.Task[None]] = set()
     try:

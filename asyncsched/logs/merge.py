@@ -1,4 +1,4 @@
-"""Many sources, one bounded stream of lines: who is read next, and how much."""
+"""Merge many sources into one bounded stream of lines."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ __all__ = ["Merge"]
 _log = logging.getLogger("asyncsched.logs")
 
 FRESH_IN_A_ROW = 16
-"""So many quiet sources are read before one with a backlog gets its turn all the same."""
+"""Quiet sources to read in a row before one with a backlog gets its turn."""
 
 
 class _Cursor:
-    """What the merge knows of one source."""
+    """The merge's state of one source."""
 
     __slots__ = ("app_id", "last_ns", "over", "queued", "source", "tails", "woken")
 
     def __init__(self, source: LogSource, app_id: str) -> None:
         self.source = source
         self.app_id = app_id
-        self.queued = False  # it waits for its turn, or is being read
+        self.queued = False  # waits for its turn, or is being read
         self.woken = False  # it called `wake` while it was queued
         self.last_ns: int | None = None
-        # The last lines of each replica, while the source still reads its past and only `tail_lines` of it are wanted.
+        # The last lines of each replica, while the source reads its past and only `tail_lines` are wanted.
         self.tails: dict[tuple[str, int], deque[LogLine]] | None = None
         self.over = False
 
 
 class Merge:
-    """Reads ready sources in turns: quiet ones before ones with a backlog, a bounded number of lines each time.
+    """Reads ready sources in turns, quiet ones first, with a bounded number of lines per turn.
 
-    It has no task and holds no line longer than a turn (but `tail_lines` of each replica while its past is read):
-    what is not asked for stays in the sources, which stop taking more. Cost per turn does not depend on the number
+    It has no task and holds no lines after a turn, except `tail_lines` of each replica while its past is read. Lines
+    that nobody reads stay in the sources, which then stop taking more. The cost of a turn does not depend on the number
     of sources.
     """
 
@@ -51,11 +51,11 @@ class Merge:
         self._fresh: deque[_Cursor] = deque()
         self._backlog: deque[_Cursor] = deque()
         self._streak = 0
-        self._released: deque[LogLine] = deque()  # the last lines of a past, on their way out
+        self._released: deque[LogLine] = deque()  # the `tail_lines` of a past, to be returned next
         self._waiter = Waiter()
         self.notify = self._waiter.wake  # called when something is ready, or everything has ended
-        self._sources: dict[LogSource, str] = {}  # those that have not ended, with their apps
-        self.found: set[str] = set()  # apps to which no source is added any more
+        self._sources: dict[LogSource, str] = {}  # sources that have not ended, with their apps
+        self.found: set[str] = set()  # apps whose sources were all added
         self.opened = 0
         self.live = 0
         self.lines = 0
@@ -73,7 +73,7 @@ class Merge:
         self.live += 1
         try:
             source.start(partial(self._ready, cursor))
-        except Exception as error:  # noqa: BLE001 - a source is a backend's code: its failure must not end the others
+        except Exception as error:  # noqa: BLE001 - an error in one backend's source must not end the others
             self._fail(cursor, error)
         else:
             self._ready(cursor)
@@ -92,9 +92,9 @@ class Merge:
             await self._waiter.wait()
 
     def turn(self, limit: int) -> Sequence[LogLine]:
-        """Return at most `limit` lines of the source whose turn it is.
+        """Return at most `limit` lines of the next source.
 
-        Nothing comes back when no source is ready, or when none of the lines that were read is wanted: `ready` tells.
+        The result is empty when no source is ready, or when no line that was read is wanted; see `ready`.
         """
         lines: Sequence[LogLine] = ()
         if self._released:
@@ -122,7 +122,7 @@ class Merge:
 
     def _read(self, cursor: _Cursor, limit: int) -> Sequence[LogLine]:
         source = cursor.source
-        cursor.woken = False  # what it was woken for is read now
+        cursor.woken = False  # the read below handles this wake-up
         try:
             lines = source.read(limit)
             more = len(lines) >= limit
@@ -137,7 +137,7 @@ class Merge:
         if self._ranged:
             lines = in_range(lines, self._query)
         hole: LogStreamError | None = None
-        if any_gaps():  # to look at each line would cost as much as to hand it on
+        if any_gaps():  # checking each line would cost as much as returning it
             lines, hole = self._without_holes(lines)
         if cursor.tails is not None:
             _remember(cursor.tails, lines, self._query.tail_lines)
@@ -155,7 +155,7 @@ class Merge:
         return lines if self._query.regex is None else matching(lines, self._query)
 
     def _without_holes(self, lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], LogStreamError | None]:
-        """Count and log the gaps among `lines`; where they are to be raised, return what stands before the first."""
+        """Count and log the gaps in `lines`; if they are raised, return the lines before the first, and the error."""
         for position, line in enumerate(lines):
             if line.gap is None:
                 continue
@@ -174,7 +174,7 @@ class Merge:
         return ()
 
     def _end(self, cursor: _Cursor) -> None:
-        cursor.over, cursor.queued = True, False  # a wake that comes late finds nothing to do
+        cursor.over, cursor.queued = True, False  # a late wake-up then does nothing
         self.live -= 1
         del self._sources[cursor.source]
         self.on_end(cursor.source)
@@ -203,7 +203,7 @@ class Merge:
         return [source for source, of in self._sources.items() if of == app_id]
 
     def is_over(self, app_id: str) -> bool:
-        """Tell whether all lines of an app have been handed on."""
+        """Return whether all lines of an app were returned."""
         return app_id in self.found and not self._released and app_id not in self._sources.values()
 
 

@@ -1,7 +1,6 @@
-"""Opening and reading files that grow, and holding few of them open.
+"""Open and read growing files, with few descriptors.
 
-What opens and reads here may be called in the loop. It waits for a disk no longer than anybody else: what is followed
-was written a moment ago and lies in the page cache.
+These functions may be called on the loop: the files that are followed were just written and are in the page cache.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ __all__ = ["OpenFiles", "list_names", "open_directory", "open_file", "read_at"]
 
 
 class Files(Protocol):
-    """What opens its files again when it needs them."""
+    """An object that can close its files and open them again when needed."""
 
     def release(self) -> None:
         """Close every descriptor for now."""
 
 
 class OpenFiles:
-    """Lets those hold descriptors that have used them last: a thousand quiet logs need none.
+    """Limits open descriptors to the most recently used files, so that a thousand quiet logs need none.
 
     Args:
-        most: How many may at a time; by default so many that their files take a quarter of what the process may open.
+        most: How many `Files` may hold descriptors at a time; by default a quarter of the process's limit.
 
     Attributes:
         most: The same.
@@ -39,14 +38,14 @@ class OpenFiles:
         self._files: OrderedDict[Files, None] = OrderedDict()
 
     def used(self, files: Files) -> None:
-        """Take note that `files` holds descriptors and has just used them."""
+        """Record that `files` holds descriptors and has just used them."""
         self._files[files] = None
         self._files.move_to_end(files)
         while len(self._files) > self.most:
             self._files.popitem(last=False)[0].release()
 
     def forget(self, files: Files) -> None:
-        """Take note that `files` holds none."""
+        """Record that `files` holds no descriptors."""
         self._files.pop(files, None)
 
 
@@ -63,7 +62,7 @@ DIRECTORY = os.O_RDONLY | _platform.DIRECTORY | _platform.CLOEXEC
 
 
 def open_directory(path: str, below: str = "") -> int:
-    """Open a directory, or one some levels below it that is not reached through a link."""
+    """Open a directory, or a directory below it, without following links."""
     fd = os.open(path, DIRECTORY)
     for part in below.split("/") if below else ():
         try:
@@ -75,7 +74,7 @@ def open_directory(path: str, below: str = "") -> int:
 
 
 def open_file(name: str, *, at: int) -> int:
-    """Open a regular file for reading; a link, a pipe or a device in its place is refused with OSError."""
+    """Open a regular file for reading; raise OSError for a link, a pipe or a device."""
     fd = os.open(name, os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC, dir_fd=at)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -89,5 +88,5 @@ def list_names(at: int) -> list[str]:
 
 
 def read_at(fd: int, size: int, offset: int) -> bytes:
-    """Return what a file holds from `offset` on, at most `size` bytes."""
+    """Return at most `size` bytes of a file, from `offset` on."""
     return os.pread(fd, size, offset)

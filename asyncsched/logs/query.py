@@ -1,4 +1,4 @@
-"""Which lines a caller wants, and the checks of what it asked for."""
+"""The query of a log stream, and the checks of its arguments."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ __all__ = [
 
 
 class LogQuery(NamedTuple):
-    """What one call of `log_iter` asks for, checked.
+    """The checked arguments of one call of `log_iter`.
 
     Attributes:
         app_id: The app.
-        roles: The roles that are wanted; None for all.
-        replicas: The replica numbers that are wanted; None for all.
-        regex: What a line has to contain, if anything.
+        roles: The wanted roles; None for all.
+        replicas: The wanted replica numbers; None for all.
+        regex: The pattern that a line must match, if any.
         since_ns: The earliest time, inclusive.
         until_ns: The latest time, exclusive.
         tail: Whether to follow the app until it ends.
-        streams: Which stream.
+        streams: The stream.
         tail_lines: How many of the last lines of each replica to begin with; None for all.
-        attempts: The attempts that are wanted; None for all.
-        gaps: Whether a hole in a log is told by a line, or raised.
+        attempts: The wanted attempts; None for all.
+        gaps: Whether a gap is reported as a line (``tell``) or raised (``raise``).
     """
 
     app_id: str
@@ -64,7 +64,7 @@ class LogQuery(NamedTuple):
 
 
 class LogSelection(TypedDict, total=False):
-    """The keywords of `Runner.log_lines` that select lines; what they mean stands at `Scheduler.log_iter`."""
+    """The keywords of `Runner.log_lines` that select lines; see `Scheduler.log_iter`."""
 
     role_name: str | Collection[str]
     k: int | Iterable[int] | None
@@ -110,18 +110,18 @@ def make_query(
     gaps: Literal["tell", "raise"] = "tell",
     clock: Clock,
 ) -> LogQuery:
-    """Check the arguments of `log_iter`; raises ConfigError, or UsageError for values of another kind, at the call."""
+    """Check the arguments of `log_iter`; raise ConfigError, or UsageError for a value of the wrong type."""
     check_time("since", since)
     check_time("until", until)
     since_ns, until_ns = to_ns(since, clock), to_ns(until, clock)
     if since_ns is not None and until_ns is not None and since_ns > until_ns:
-        raise ConfigError(f"since ({since}) lies after until ({until})")
+        raise ConfigError(f"since must not be after until, got since={since} and until={until}")
     if tail_lines is not None and not isinstance(cast("object", tail_lines), int):
         raise unexpected("tail_lines", tail_lines, "a whole number")
     if tail_lines is not None and tail_lines < 0:
-        raise ConfigError(f"tail_lines must not be negative, it is {tail_lines}")
+        raise ConfigError(f"tail_lines must be at least 0, got {tail_lines}")
     if gaps not in ("tell", "raise"):
-        raise ConfigError(f"gaps must be 'tell' or 'raise', it is {gaps!r}")
+        raise ConfigError(f"gaps must be 'tell' or 'raise', got {gaps!r}")
     return LogQuery(
         app_id=app_id,
         roles=_names(role_name),
@@ -137,12 +137,13 @@ def make_query(
     )
 
 
-def check_stream(query: LogQuery, supported: Collection[Stream]) -> None:
-    """Raise ValueError for a stream that a scheduler does not tell apart."""
+def check_stream(query: LogQuery, supported: Collection[Stream], schedulers: Collection[str]) -> None:
+    """Raise ValueError for a stream that these schedulers, or one of them, cannot separate."""
     if query.streams not in supported:
+        whose = f"{'one of ' if len(schedulers) > 1 else ''}{', '.join(sorted(schedulers))}"
         raise ConfigError(
-            f"this scheduler does not tell {query.streams.value} apart: "
-            f"ask for {' or '.join(stream.value for stream in supported)}"
+            f"{whose} cannot separate stdout from stderr; got streams={query.streams}",
+            fix=f"use streams={' or '.join(f'Stream.{stream.name}' for stream in sorted(supported))}",
         )
 
 
@@ -165,9 +166,9 @@ def _numbers(name: str, value: int | Iterable[int] | None) -> frozenset[int] | N
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             # callers without types
-            raise ConfigError(f"{name} must be whole numbers, one is {number!r}")
+            raise ConfigError(f"{name} must contain whole numbers only, got {number!r}")
         if number < 0:
-            raise ConfigError(f"{name} must not be negative, one is {number}")
+            raise ConfigError(f"{name} must be at least 0, got {number}")
     return numbers
 
 
@@ -175,14 +176,14 @@ def _pattern(regex: object) -> re.Pattern[str] | None:
     if regex is None or is_a(getattr(regex, "pattern", None), str):
         return cast("re.Pattern[str] | None", regex)
     if not isinstance(regex, str):
-        raise unexpected("regex", regex, "a regular expression, as a text")
+        raise unexpected("regex", regex, "a regular expression, as a str")
     try:
         return re.compile(regex)
     except re.error as error:
         raise ConfigError(
             f"regex must be a regular expression, got {regex!r}",
             why=str(error),
-            fix=f"for the text itself, write regex=re.escape({regex!r})",
+            fix=f"to search for the text itself, write regex=re.escape({regex!r})",
         ) from error
 
 
@@ -196,30 +197,30 @@ def _stream(streams: object) -> Stream:
 
 
 def check_time(name: str, value: object) -> None:
-    """Raise UsageError for what is neither a datetime nor a timedelta; None is no limit."""
+    """Raise UsageError for a value that is neither a datetime, a timedelta nor None."""
     if not isinstance(value, (datetime, timedelta, type(None))):
         fix = "write timedelta(hours=1) for the last hour, or a datetime"
         raise unexpected(name, value, "a datetime or a timedelta", fix)
 
 
 def to_ns(value: datetime | timedelta | None, clock: Clock) -> int | None:
-    """Return a time in nanoseconds: a naive datetime is local time, a timedelta means so long ago."""
+    """Return a time in nanoseconds: a naive datetime is local time, a timedelta is a time before now."""
     if value is None:
         return None
     if isinstance(value, timedelta):
         return clock.time_ns() - round(value / timedelta(microseconds=1)) * 1000
-    # timestamp() takes a naive datetime as local time; microseconds are added apart, floats would round them.
+    # timestamp() reads a naive datetime as local time; microseconds are added separately, since floats round them.
     return int(value.replace(microsecond=0).timestamp()) * 1_000_000_000 + value.microsecond * 1000
 
 
 def is_ranged(query: LogQuery) -> bool:
-    """Return whether `in_range` leaves out any line at all."""
+    """Return whether `in_range` may leave out lines."""
     limits = (query.since_ns, query.until_ns, query.attempts)
     return query.streams is not Stream.COMBINED or any(limit is not None for limit in limits)
 
 
 def in_range(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:
-    """Return the lines of the asked stream, attempts and time; of gaps those that reach into the time."""
+    """Return the lines of the wanted stream, attempts and time, and the gaps that overlap the time."""
     since, until, attempts = query.since_ns, query.until_ns, query.attempts
     if since is not None:
         lines = [line for line in lines if line.ns is None or line.ns >= since or _reaches(line, since)]
@@ -233,13 +234,13 @@ def in_range(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:
 
 
 def _reaches(line: LogLine, since_ns: int) -> bool:
-    """Return whether it is a gap (stamped with its beginning) in which lines from `since_ns` on may be missing."""
+    """Return whether a line is a gap in which lines from `since_ns` on may be missing."""
     gap = line.gap
     return gap is not None and (gap.before is None or gap.before.timestamp() * 1e9 >= since_ns)
 
 
 def matching(lines: Sequence[LogLine], query: LogQuery) -> Sequence[LogLine]:
-    """Return the lines that the query's regex is found in, each looked at without its newline; gaps always stay."""
+    """Return the lines that match the query's regex, without their newlines; gaps are always kept."""
     if query.regex is None:
         return lines
     search = query.regex.search

@@ -1,8 +1,8 @@
-"""Exactly once over connections that break, for services that stamp lines with nanoseconds.
+"""Deliver each line exactly once over connections that break, for services that stamp lines with nanoseconds.
 
-A service is asked again from a little before the newest line that was seen, and sends lines that were seen before.
-Which they are is told by what is remembered of the last lines (a ring of hashes), and, where more lines were
-written than the ring holds, by counting those that have left it: the service sends them again in the same order.
+After a break the service is read again from shortly before the newest line, and repeats some lines. A ring of hashes
+recognises the last lines. Older lines, which have left the ring, are recognised by counting them, because the service
+repeats lines in the same order.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Lines are missing between two times.
+    """A time range in which lines are missing.
 
     Attributes:
         after: When the last line before the hole was written, in nanoseconds.
-        before: When the first one behind it was written; None if there is none.
+        before: When the first line after it was written; None if there is none.
     """
 
     after: int
@@ -31,40 +31,40 @@ class Hole:
 
 
 class Resume:
-    """Tells new lines from ones that were seen before the connection broke.
+    """Separates new lines from those that were seen before the connection broke.
 
-    Stamps need not be unique, nor quite in order (two streams of one replica are stamped apart). What cannot be
-    had again is a hole, never silence; what was seen is never new again.
+    Stamps need not be unique, nor strictly in order: two streams of one replica are stamped separately. Lines that
+    cannot be read again are reported as a hole. A line that was seen is never returned again.
 
     Args:
-        size: How many lines are remembered.
-        granularity_ns: What the service cuts the time to that it is asked from.
-        margin_ns: How far a line's stamp may lie before that of a line in front of it.
+        size: How many lines to remember.
+        granularity_ns: The precision of the service's start time.
+        margin_ns: How much earlier than the line before it a line may be stamped.
     """
 
     def __init__(self, size: int = 16_384, granularity_ns: int = SECOND, *, margin_ns: int = SECOND) -> None:
         if size < 1:
-            raise ValueError(f"size must be at least 1, it is {size}")
+            raise ValueError(f"size must be at least 1, got {size}")
         if granularity_ns < 1:
-            raise ValueError(f"granularity_ns must be at least 1, it is {granularity_ns}")
+            raise ValueError(f"granularity_ns must be at least 1, got {granularity_ns}")
         self._size = size
         self._granularity = granularity_ns
         self._margin = margin_ns
-        # Two arrays and not a deque of pairs: 256 KiB when full instead of 2 MiB, and nothing for a quiet source.
+        # Two arrays, not a deque of pairs: 256 KiB when full instead of 2 MiB, and nothing for a quiet source.
         self._hashes = array("q")
         self._stamps = array("q")
         self._next = 0  # the place of the oldest line, once the ring is full
-        self._last: tuple[int, int] | None = None  # hash and stamp of the line that was seen last
+        self._last: tuple[int, int] | None = None  # hash and stamp of the last line
         self._newest = 0
-        # Lines that have left the ring, by the unit of time in which they were written.
+        # The number of lines that have left the ring, by the unit of time in which they were written.
         self._gone: dict[int, int] = {}
         self._gone_newest = -1
-        self._forgotten = 0  # units before this one are not counted any more
+        self._forgotten = 0  # units before this one are no longer counted
         self._replay: _Replay | None = None
         self._hole: Hole | None = None
 
     def note(self, ns: int, stream: Hashable, data: str | bytes) -> bool:
-        """Take note of a line, and return whether it is new. If it is, `take_hole` may have something to tell."""
+        """Record a line, and return whether it is new. If so, call `take_hole`: there may be a hole before it."""
         key = hash((ns, stream, data))
         replay = self._replay
         if replay is not None:
@@ -76,26 +76,26 @@ class Resume:
 
     @property
     def replaying(self) -> bool:
-        """Whether lines that were seen may come again, so that each has to be looked at by `note`."""
+        """Whether old lines may be repeated, so that `note` must check each line."""
         return self._replay is not None
 
     def note_new(self, stamps: Sequence[int], streams: Sequence[Hashable], data: Sequence[str | bytes]) -> None:
-        """Take note of lines while nothing is sent again: all of them are new.
+        """Record lines while nothing is repeated, so that all of them are new.
 
-        It leaves what `note` would leave for each, at a fifth of the cost.
+        The effect is that of `note` for each line, at a fifth of the cost.
 
         Args:
             stamps: When each was written, in nanoseconds.
             streams: The stream of each.
             data: The text of each.
         """
-        if stamps:  # nobody keeps what `zip` gives, so that it makes one tuple for all of them
+        if stamps:  # nothing keeps the tuples, so `zip` reuses one tuple
             self._remember_all(list(map(hash, zip(stamps, streams, data, strict=True))), stamps)
 
     def reconnect(self) -> int | None:
-        """Return the time to ask from, in nanoseconds, and take what comes next for what the service sends again.
+        """Start a replay, and return the time to read from, in nanoseconds.
 
-        None if no line has been seen: the service is asked as it was the first time.
+        None if no line was seen: then read as the first time.
         """
         self._replay = None
         if self._last is None:
@@ -109,13 +109,13 @@ class Resume:
         return since
 
     def end_replay(self) -> None:
-        """Say that the service has sent all it has: a last line that did not come again is a hole."""
+        """End a replay: the service has sent everything. If the last line was not repeated, there is a hole."""
         if self._replay is not None:
             self._check_anchor(self._replay, None)
             self._replay = None
 
     def take_hole(self) -> Hole | None:
-        """Return the hole in front of the line that was noted last, or at the end, if there is one; once."""
+        """Return the hole before the last noted line, or at the end, if any; each hole is returned once."""
         hole, self._hole = self._hole, None
         return hole
 
@@ -134,7 +134,7 @@ class Resume:
         if left := replay.gone.get(unit, 0):
             replay.gone[unit] = left - 1
             return True
-        # Asked for only after a clock was set back: before the last line that was seen, everything has been seen.
+        # Only after a clock was set back: everything before the last seen line was seen.
         return unit < self._forgotten and not replay.anchored
 
     def _check_anchor(self, replay: _Replay, before: int | None) -> None:
@@ -169,7 +169,7 @@ class Resume:
             at += end - place
 
     def _replace(self, place: int, keys: Sequence[int], stamps: Sequence[int]) -> None:
-        """Put lines into the ring where as many old ones leave it."""
+        """Replace old lines in the ring by as many new ones."""
         end = place + len(keys)
         units = [ns // self._granularity for ns in self._stamps[place:end]]
         start = 0
@@ -201,14 +201,14 @@ class Resume:
         self._forgotten = max(self._forgotten, first)
 
     def _since(self) -> int:
-        # Not the newest alone: if a clock was set back, the lines behind that are stamped long before it.
+        # Not only the newest: if a clock was set back, later lines have much earlier stamps.
         assert self._last is not None
         return max(min(self._newest, self._last[1]) - self._margin, 0) // self._granularity * self._granularity
 
 
 @dataclass(slots=True)
 class _Replay:
-    """What the service may still send again."""
+    """The lines that the service may still repeat."""
 
     pending: dict[int, int]
     gone: dict[int, int]

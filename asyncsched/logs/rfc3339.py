@@ -1,4 +1,4 @@
-"""Times as services write them in front of their log lines: RFC 3339 with nanoseconds."""
+"""Read the times before log lines: RFC 3339 with nanoseconds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _FULL = 30  # 2006-01-02T15:04:05.000000000Z
 
 
 class StampReader:
-    """Turns stamps into nanoseconds since the epoch; one for each connection.
+    """Parses stamps into nanoseconds since the epoch; use one for each connection.
 
-    Lines come thousands to the second, so the second that was read last is remembered: what remains is one
-    comparison and one small number. A stamp has up to nine digits of a fraction, and ``Z`` or an offset.
+    It caches the last second, because thousands of lines may have the same. A stamp has up to nine fraction digits, and
+    ``Z`` or an offset.
     """
 
     __slots__ = ("_end", "_second", "_text")
@@ -25,7 +25,7 @@ class StampReader:
         self._second = 0
 
     def ns(self, stamp: str | bytes) -> int:
-        """Return the time; raises ValueError if it is none."""
+        """Return the time; raise ValueError if the text is not one."""
         if len(stamp) == _FULL and stamp[:19] == self._text and stamp[29:] == self._end:
             return self._second + int(stamp[20:29])
         second, ns = _read(stamp.decode("ascii") if isinstance(stamp, bytes) else stamp)
@@ -34,13 +34,13 @@ class StampReader:
         return second + ns
 
     def split(self, line: str) -> tuple[int, str]:
-        """Return the time in front of a line, and what stands behind the one blank after it."""
+        """Return the time before a line, and the text after the space that follows it."""
         stamp, _, text = line.partition(" ")
         return self.ns(stamp), text
 
 
 def _read(stamp: str) -> tuple[int, int]:
-    """Return the seconds, as nanoseconds, and the fraction apart: a datetime keeps microseconds only."""
+    """Return the seconds, in nanoseconds, and the fraction separately, because a datetime has only microseconds."""
     whole, zone = stamp[:19], stamp[19:]
     fraction = ""
     if zone.startswith("."):

@@ -1,4 +1,4 @@
-"""One query that serves many streams of lines, for services that are asked again and again."""
+"""One shared query for many log streams, for services that must be polled."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SECOND = 1_000_000_000
 
 
 class HubEvent(NamedTuple):
-    """A line of a service that keeps lines as events.
+    """A line from a service that stores lines as events.
 
     Attributes:
-        key: Which of the service's streams it belongs to.
-        id: What makes it unique there.
+        key: The service's stream that it belongs to.
+        id: Its unique id in that stream.
         line: The line; its `ns` is set.
-        arrived_ns: When the service got it, where the query goes by that and not by the line's time.
+        arrived_ns: When the service received it, if the query uses that instead of the line's time.
     """
 
     key: str
@@ -42,20 +42,20 @@ class HubEvent(NamedTuple):
 
     @property
     def ns(self) -> int:
-        """The time that the query goes by, in nanoseconds."""
+        """The time that the query uses, in nanoseconds."""
         return (self.line.ns or 0) if self.arrived_ns is None else self.arrived_ns
 
 
 class HubStatistics(NamedTuple):
-    """What a hub is doing.
+    """The statistics of a hub.
 
     Attributes:
-        keys: Streams of the service that the shared query asks for.
-        sources: Sources that the shared query serves at this moment; those that catch up are not among them.
-        rounds: Times that the shared query was made.
-        catching_up: Times that a source read by itself.
-        interval: Seconds until the next round, before it is known whether somebody needs it sooner.
-        failures: Failures of the shared query since it last worked.
+        keys: Streams of the service that the shared query reads.
+        sources: Sources that the shared query serves now, without those that are catching up.
+        rounds: How often the shared query was made.
+        catching_up: How often a source read by itself.
+        interval: Seconds until the next round, unless a source needs it sooner.
+        failures: Failures of the shared query since its last success.
     """
 
     keys: int
@@ -67,20 +67,20 @@ class HubStatistics(NamedTuple):
 
 
 class LogHub(abc.ABC):
-    """Asks once for the new lines of all streams that somebody follows, and hands them to those who do.
+    """Reads the new lines of all followed streams with one query, and passes them to their sources.
 
-    The query begins with the first source that has caught up and ends with the last. Each round asks again for the
-    last `overlap` seconds, as services make lines visible late; a source knows by their ids which it has had.
-    A hub belongs to the loop that its sources run on.
+    The query runs from the first source that has caught up to the last. Each round reads the last `overlap` seconds
+    again, because services make lines visible late; sources skip lines whose ids they have seen. A hub belongs to the
+    loop of its sources.
 
     Args:
-        clock: Tells the time of pauses.
-        overlap: Seconds that a line may become visible after a younger one of the hub's streams.
+        clock: The time source for pauses.
+        overlap: How many seconds late a line may become visible, compared with newer lines of the hub's streams.
         shortest: Seconds between two rounds while lines come.
-        longest: Seconds between two rounds while none come, at most.
+        longest: Most seconds between two rounds while no lines come.
         retry_for: Seconds of failures after which the sources fail.
-        remember: Seconds for which sources know what they have had; `overlap` by default. A hub that asks for more
-            than the overlap at times, as before a log's end, needs more.
+        remember: Seconds for which sources remember ids; `overlap` by default. Use more if the hub sometimes reads
+            more than the overlap, as before a log's end.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class LogHub(abc.ABC):
         self._members: dict[str, dict[HubSource, None]] = {}  # by key
         self._sources: dict[HubSource, None] = {}
         self._newest: int | None = None
-        self._from: int | None = None  # where the next round begins; None for the beginning of all
+        self._from: int | None = None  # where the next round begins; None for the beginning
         self._wake = asyncio.Event()
         self._task = SharedTask(f"log hub {type(self).__name__}")
         self._rounds = 0
@@ -112,11 +112,11 @@ class LogHub(abc.ABC):
 
     @abc.abstractmethod
     def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
-        """Yield the events of these streams from `since_ns` on, up to the present, as the service pages them.
+        """Yield the events of these streams from `since_ns` up to now, in the service's pages.
 
-        Within one stream they come in the order of their times, but for ones that became visible late. A stream
-        that does not exist yet has no events. Failures raise a SchedulerError; `retryable` ones are tried again.
-        It is called by several tasks at a time: pacing is its own.
+        Within one stream, events are in the order of their times, except those that became visible late. A stream that
+        does not exist yet has no events. Failures raise a SchedulerError; `retryable` ones are tried again. Several
+        tasks call it at a time, and it paces its calls itself.
         """
 
     def source(
@@ -132,17 +132,17 @@ class LogHub(abc.ABC):
     ) -> HubSource:
         """Return a source of these streams' lines.
 
-        It reads from `since_ns` by itself until it has caught up, then the shared query serves it. When it is full
-        it leaves, and catches up again once its consumer has come back.
+        It reads by itself from `since_ns` until it has caught up; then the shared query serves it. A full source leaves
+        the query, and catches up again when its consumer continues.
 
         Args:
             keys: The service's streams; more can be added at any time.
-            since_ns: Where to begin; None for the beginning of all.
-            tail: Whether to go on where the log ends at present.
+            since_ns: Where to begin; None for the beginning.
+            tail: Whether to follow the log after its present end.
             role: The role, for messages; empty if it reads several.
             replica: The replica's number in the role; -1 if it reads several.
-            room: How many lines it holds at most (or one page, if that is more).
-            settle_polls: After `finish`, so many rounds without a line of its own are the end.
+            room: Most lines to hold (or one page, if that is more).
+            settle_polls: After `finish`, the source ends after this many rounds without a line for it.
         """
         return HubSource(
             self,
@@ -156,7 +156,7 @@ class LogHub(abc.ABC):
         )
 
     def statistics(self) -> HubStatistics:
-        """Return what the hub is doing."""
+        """Return the hub's statistics."""
         return HubStatistics(
             keys=len(self._members),
             sources=len(self._sources),
@@ -170,21 +170,21 @@ class LogHub(abc.ABC):
 
     @property
     def newest(self) -> int | None:
-        """The time of the newest line that anybody has had, in nanoseconds."""
+        """The time of the newest line that any source received, in nanoseconds."""
         return self._newest
 
     def note(self, ns: int) -> None:
-        """Take note of a line's time."""
-        ns = min(ns, self.clock.time_ns())  # a machine whose clock is ahead must not hide the lines of the others
+        """Record a line's time."""
+        ns = min(ns, self.clock.time_ns())  # a machine whose clock is ahead must not hide the lines of others
         if self._newest is None or ns > self._newest:
             self._newest = ns
 
     def count_catching_up(self) -> None:
-        """Take note that a source reads by itself."""
+        """Record that a source reads by itself."""
         self._catching_up += 1
 
     def join(self, source: HubSource, keys: Iterable[str], since_ns: int | None) -> None:
-        """Serve `source` with lines of these streams; it has had all that was visible when `since_ns` was taken."""
+        """Serve `source` with lines of these streams; it has everything that was visible at `since_ns`."""
         if not self._sources:
             self._from = since_ns
         elif self._from is not None:
@@ -195,7 +195,7 @@ class LogHub(abc.ABC):
         self._task.begin(self._run)
 
     def leave(self, source: HubSource, keys: Iterable[str]) -> None:
-        """Serve `source` no more; with the last one the query ends."""
+        """Stop serving `source`; the query ends with the last one."""
         if source not in self._sources:
             return
         del self._sources[source]
@@ -208,16 +208,16 @@ class LogHub(abc.ABC):
             self._task.end()
 
     def last_look(self, keys: Iterable[str]) -> bool:
-        """Tell whether one more round is needed before the end of these, since not all are asked for in each."""
+        """Return whether these streams need one more round before their end, because a round may not read all."""
         return False
 
     def hurry(self) -> None:
-        """Ask soon: somebody waits for the last lines."""
+        """Start the next round soon, because a source waits for its last lines."""
         self._interval = self._shortest
         self._wake.set()
 
     async def settle(self) -> None:
-        """Wait until nothing runs any more, if nobody is served."""
+        """Wait until the query has stopped, if no source is served."""
         await self._task.settle()
 
     # The hub's own task.
@@ -227,16 +227,16 @@ class LogHub(abc.ABC):
             while True:
                 await self._pause(self._interval)
                 while (pause := await self._round()) is not None:
-                    await self.clock.sleep(pause)  # and no interval on top: the next try may be the one that works
-        except Exception as error:  # noqa: BLE001 - the readers must learn of it, not wait for ever
+                    await self.clock.sleep(pause)  # without the interval on top, since the next try may work
+        except Exception as error:  # noqa: BLE001 - readers must get the error, not wait forever
             for source in list(self._sources):
                 source.fail(for_one(error))
 
     async def _round(self) -> float | None:
-        """Ask once for all; returns the seconds after which to try again if that failed."""
+        """Read once for all sources; return the seconds to wait before a retry if that failed."""
         served = dict(self._sources)
         before = {source: source.taken for source in served}
-        # Whoever joins meanwhile may move this back again. What this round does not see yet is not older than:
+        # A source that joins meanwhile may move `_from` back. Lines that this round misses are not older than `start`.
         start = self._from
         self._from = start if self._newest is None else self._newest - self.overlap_ns
         try:
@@ -265,7 +265,7 @@ class LogHub(abc.ABC):
                 await budget.breathe()
 
     def _hand_out(self, page: Sequence[HubEvent]) -> None:
-        """Give each source its part of a page in one piece."""
+        """Pass each source its part of a page in one call."""
         parts: dict[HubSource, list[HubEvent]] = {}
         for event in page:
             for source in self._members.get(event.key, ()):

@@ -1,4 +1,4 @@
-"""A source that is served by a hub's shared query, or reads by itself where that is ahead of it."""
+"""A source that a hub's shared query serves, and that reads by itself while it is behind."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _log = logging.getLogger("asyncsched.logs")
 class _Position:
     """How far one stream of the service has been read."""
 
-    begins: int = 0  # what is older is not wanted
+    begins: int = 0  # older lines are not wanted
     newest: int | None = None
-    seen: dict[str, int] = field(default_factory=dict[str, int])  # time by id, of the last two windows
+    seen: dict[str, int] = field(default_factory=dict[str, int])  # time by id, for the last two windows
 
     def is_new(self, event: HubEvent, overlap_ns: int) -> bool:
         ns = event.ns
-        # What is older than the window was there when the window was read.
+        # Lines older than the window were visible when the window was read.
         since = self.begins if self.newest is None else max(self.begins, self.newest - overlap_ns)
         return ns >= since and event.id not in self.seen
 
@@ -50,10 +50,10 @@ class _Position:
 
 
 class HubSource(QueueSource):
-    """Lines of some of a hub's streams; made by `LogHub.source`.
+    """Lines of some streams of a hub; made by `LogHub.source`.
 
-    Each line comes once, in the order of its stream. When there is no room the source is parked: it has no task and
-    the hub does not know it, only its position is kept.
+    Each line comes once, in the order of its stream. A full source is parked: it has no task and leaves the hub, and
+    only its position is kept.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class HubSource(QueueSource):
         self._tail = tail
         self._settle_polls = settle_polls
         self._positions = {key: _Position() for key in keys}
-        self._behind = dict.fromkeys(self._positions)  # to be caught up with
+        self._behind = dict.fromkeys(self._positions)  # streams to catch up with
         self._started = False
         self._finishing = False
         self._parked = False
-        self._first = True  # still reading what there was at the start
-        self._past = 0  # lines of that which wait to be read
+        self._first = True  # still reading what existed at the start
+        self._past = 0  # lines from before the start that wait to be read
         self._quiet = 0
         self._roomy = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -98,7 +98,7 @@ class HubSource(QueueSource):
         self._catch_up_if_behind()
 
     def add_keys(self, keys: Iterable[str]) -> None:
-        """Read these streams of the service too, from the source's beginning on."""
+        """Add streams of the service, read from the source's beginning."""
         for key in keys:
             if key not in self._positions:
                 self._positions[key] = _Position()
@@ -119,7 +119,7 @@ class HubSource(QueueSource):
             lines = super().read(limit)
             self._past = max(self._past - len(lines), 0)
             return lines
-        # What there was at the start is not mixed with what came later: `tail_lines` cuts the former.
+        # Lines from before the start are returned separately, because `tail_lines` applies only to them.
         lines = super().read(self._past)
         self._past = 0
         if self._wake is not None:
@@ -135,35 +135,35 @@ class HubSource(QueueSource):
         await self._hub.settle()
         await super().aclose()
 
-    # Where a service can tell where the last lines of a stream begin.
+    # For services that can tell where the last lines of a stream begin.
 
     @property
     def one_at_a_time(self) -> bool:
-        """Whether each stream is caught up with by itself, from its own `beginning`, and not all of them together."""
+        """Whether to catch up with each stream separately, from its `beginning`, instead of all together."""
         return False
 
     async def beginning(self, key: str) -> int | None:
-        """Return when to begin with a stream, where each has a beginning of its own."""
+        """Return the time to begin a stream from, if streams begin at different times."""
         return self._since_ns
 
     def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
-        """Yield what there is of these streams from `since_ns` on, to catch up with it; as `LogHub.pages` does."""
+        """Yield the events of these streams from `since_ns` on, to catch up; like `LogHub.pages`."""
         return self._hub.pages(keys, since_ns)
 
-    # Where some streams go on where others have ended.
+    # For streams that continue where others have ended.
 
     def readable(self, keys: Sequence[str]) -> Sequence[str]:
-        """Return those of these streams, which are behind, that may be read by now; asked again after each round."""
+        """Return those of these streams that may be read now; called again after each round."""
         return keys
 
     def arrange(self, lines: list[LogLine]) -> list[LogLine]:
-        """Return these lines, which are new, as they are to be delivered."""
+        """Return these new lines in the order of delivery."""
         return lines
 
     # What the hub does.
 
     def offer(self, events: Sequence[HubEvent]) -> None:
-        """Take the new ones of these events, or park."""
+        """Take the new events, or park if there is no room."""
         overlap = self._hub.remember_ns
         new = [event for event in events if self._positions[event.key].is_new(event, overlap)]
         if not new or self._ended:
@@ -174,13 +174,13 @@ class HubSource(QueueSource):
             self.put(self._accept(new))
 
     def polled(self, *, quiet: bool) -> None:
-        """Take note of a round of the shared query, in which there was nothing new, or something."""
+        """Record a round of the shared query; `quiet` if it had nothing new."""
         self._quiet = self._quiet + 1 if quiet and self._finishing and not self._behind else 0
         self._catch_up_if_behind()
         self._end_if_done()
 
     def fail(self, error: BaseException) -> None:
-        """End with this error, once what is held has been read."""
+        """End with this error after the held lines were read."""
         self._hub.leave(self, self._positions)
         self.end(error)
 
@@ -213,18 +213,18 @@ class HubSource(QueueSource):
                     pause = backoff.failed(error)
                     _log.warning("reading log lines failed, trying again: %s", error)
                     await self._hub.clock.sleep(pause)
-        except Exception as error:  # noqa: BLE001 - whatever a backend raises is told to the reader of the stream
+        except Exception as error:  # noqa: BLE001 - the stream's reader gets any error of a backend
             self.fail(error)
         finally:
             self._task = None
         self._first = self._first and bool(self._behind) and not self._parked
         self._end_if_done()
-        if self._wake is not None:  # what was held back as the past can be handed on
+        if self._wake is not None:  # the lines of the past can be returned now
             self._wake()
 
     async def _one_pass(self, behind: Sequence[str], backoff: Backoff) -> None:
-        """Read these from where it has got to up to the present, and join the hub if that is indeed the present."""
-        # Streams of which nothing is known are asked for from the beginning, and apart from the others.
+        """Read these streams from their position up to now, and join the hub if they have caught up."""
+        # Streams without a position are read from the beginning, separately from the others.
         keys = [key for key in behind if self._positions[key].newest is None] or list(behind)
         known = self._hub.newest
         if self.one_at_a_time:
@@ -235,7 +235,7 @@ class HubSource(QueueSource):
         self._hub.count_catching_up()
         waited = await self._read_pages(keys, backoff)
         if self._tail and (waited or (known is None and self._hub.newest is not None)):
-            return  # time has passed: again, from there
+            return  # there may be newer lines: read again from there
         for key in keys:
             self._behind.pop(key, None)
         if self._tail and not self._ended and not self._parked:
@@ -244,7 +244,7 @@ class HubSource(QueueSource):
             self._behind.update(dict.fromkeys(keys))
 
     async def _read_pages(self, keys: Sequence[str], backoff: Backoff) -> bool:
-        """Take what is new on the pages; returns whether there was not room for all of it at once."""
+        """Take the new events of the pages; return whether there was too little room for all."""
         overlap = self._hub.remember_ns
         budget = budget_of(asyncio.get_running_loop())
         waited = False
@@ -267,7 +267,7 @@ class HubSource(QueueSource):
     def _reached(self, keys: Sequence[str]) -> int | None:
         known = [newest for key in keys if (newest := self._positions[key].newest) is not None]
         if len(known) < len(keys):
-            # One stream with a beginning of its own, or all from the same.
+            # One stream with a separate beginning, or all with the same.
             return self._positions[keys[0]].begins or self._since_ns
         since = min(known) - self._hub.overlap_ns
         return since if self._since_ns is None else max(since, self._since_ns)
@@ -277,7 +277,7 @@ class HubSource(QueueSource):
         overlap = self._hub.remember_ns
         for event in events:
             position = self._positions[event.key]
-            if position.is_new(event, overlap):  # asked once more: a page may hold an event twice
+            if position.is_new(event, overlap):  # checked again, because a page may contain an event twice
                 position.take(event, overlap)
                 lines.append(event.line)
         if events:

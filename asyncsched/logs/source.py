@@ -1,4 +1,4 @@
-"""Where lines come from: the interface between the log engine and the backends."""
+"""Log sources: the interface between the log engine and the backends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["LogSource", "QueueSource"]
 
 
 class LogSource(abc.ABC):
-    """Lines of one replica, or of many, in the order in which they are to be delivered.
+    """Lines of one or several replicas, in the order of delivery.
 
-    A source is pulled: the engine reads it when it has said that there is something, and at the pace at which its
-    consumer takes lines. It runs on the loop of the stream that it was added to.
+    The engine pulls lines: it reads a source after the source called `wake`, at the pace of the consumer. A source
+    runs on the loop of its stream.
 
     Attributes:
         role: The role that it reads, for messages; empty if it reads several.
@@ -32,46 +32,46 @@ class LogSource(abc.ABC):
 
     @abc.abstractmethod
     def start(self, wake: Callable[[], None]) -> None:
-        """Begin, and call `wake` on the loop whenever `read` may have something again, or has ended.
+        """Begin, and call `wake` on the loop whenever `read` may return something again, or the source has ended.
 
-        `wake` is cheap and may be called too often. It is owed only after a `read` that returned fewer lines than
-        it was asked for.
+        `wake` is cheap and may be called too often. It is required only after a `read` that returned fewer lines than
+        `limit`.
         """
 
     @abc.abstractmethod
     def read(self, limit: int) -> Sequence[LogLine]:
-        """Return what is ready, at most `limit` lines, without blocking; raise if no more can be had.
+        """Return at most `limit` ready lines, without blocking; raise if the source has failed.
 
-        Lines are built here and not before, so that what nobody reads costs nothing. What is returned must not be
-        changed before the next call: it is handed on as it is.
+        Build lines here, not earlier, so that unread lines cost nothing. Do not change the returned sequence before the
+        next call: it is passed on without a copy.
         """
 
     @property
     @abc.abstractmethod
     def ended(self) -> bool:
-        """Whether nothing more will come; looked at after a `read` that returned fewer lines than asked for."""
+        """Whether no more lines will come; checked after a `read` that returned fewer lines than `limit`."""
 
     @property
     def backlog(self) -> bool:
-        """Whether it still delivers what had been written when it was started (`tail_lines` counts in that)."""
+        """Whether it still delivers lines from before its start (the lines that `tail_lines` applies to)."""
         return False
 
     def observe(self, status: ReplicaStatus) -> None:  # noqa: B027 - most sources need not know
-        """Take note of the replica's newest state: a source that waits for it to start, or to restart, may go on."""
+        """Receive the replica's newest state; a source that waits for a start or restart may continue."""
 
     def finish(self) -> None:  # noqa: B027 - a source that ends by itself need not be told
-        """Deliver what is there by now, then end: nothing more will be written, or nobody wants it."""
+        """Deliver the lines that exist by now, then end: no more will be written, or none are wanted."""
 
     @abc.abstractmethod
     async def aclose(self) -> None:
-        """Release every descriptor, connection and task; idempotent. The engine calls it once the stream is over."""
+        """Release every descriptor, connection and task; idempotent. The engine calls it at the stream's end."""
 
 
 class QueueSource(LogSource):
-    """A source that somebody else puts batches of finished lines into.
+    """A source into which other code puts batches of lines.
 
     Args:
-        room: How many lines it holds at most; `put` refuses more.
+        room: Most lines to hold; `put` refuses more.
     """
 
     def __init__(self, *, role: str = "", replica: int = -1, room: int = 10_000) -> None:
@@ -94,7 +94,7 @@ class QueueSource(LogSource):
 
     @property
     def held(self) -> int:
-        """The number of lines that wait to be read."""
+        """The number of waiting lines."""
         return self._lines
 
     @property
@@ -103,9 +103,9 @@ class QueueSource(LogSource):
         return self._ended and self._error is None and not self._lines
 
     def put(self, batch: Sequence[LogLine]) -> bool:
-        """Add lines, which must not be changed any more; returns False and takes nothing when there is no room for all.
+        """Add lines, which must not change afterwards; return False, adding none, if there is no room for all.
 
-        A batch larger than the whole room is taken when the queue is empty: it could never go in otherwise.
+        An empty queue takes a batch larger than its room, because it would never fit otherwise.
         """
         if self._lines and self._lines + len(batch) > self._room:
             return False
@@ -117,11 +117,11 @@ class QueueSource(LogSource):
         return True
 
     def on_room(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` whenever no more than half of the room is taken after a read."""
+        """Call `callback` after each read that leaves the queue at most half full."""
         self._drained = callback
 
     def end(self, error: BaseException | None = None) -> None:
-        """Say that nothing more will be put; with an error, what is held is delivered first."""
+        """End the source; the held lines are delivered first, then `error` is raised, if given."""
         if not self._ended:
             self._ended = True
             self._error = error
@@ -135,7 +135,7 @@ class QueueSource(LogSource):
         if self._error is not None and not self._lines:
             if not lines:
                 raise self._error
-            if self._wake is not None:  # to be read once more: it has not ended, it has failed
+            if self._wake is not None:  # to be read once more, which raises its error
                 self._wake()
         if self._drained is not None and lines and self._lines * 2 <= self._room:
             self._drained()
@@ -149,7 +149,7 @@ class QueueSource(LogSource):
             and len(batches[0]) <= limit
             and (len(batches) == 1 or len(batches[0]) == limit)
         ):
-            return batches.popleft()  # the usual case: a whole batch, handed on as it is
+            return batches.popleft()  # the usual case: a whole batch, without a copy
         lines: list[LogLine] = []
         while batches and len(lines) < limit:
             batch = batches[0]

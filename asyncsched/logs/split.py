@@ -1,4 +1,4 @@
-"""From bytes to lines, cut at newlines only."""
+"""Split bytes into lines, at newlines only."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ import io
 __all__ = ["MAX_LINE", "ByteSplitter", "LineSplitter"]
 
 MAX_LINE = 1 << 20
-"""Bytes after which an overlong line is delivered in pieces."""
+"""Longest line, in bytes; a longer one is delivered in pieces."""
 
 
 class ByteSplitter:
-    """Cuts the bytes of one stream into lines that are not decoded yet, as `LineSplitter` does.
+    """Splits the bytes of one stream into lines as `LineSplitter` does, without decoding them.
 
-    For callers that build their own kind of line: decoded from these bytes, it is built once and not copied from a
-    text.
+    For callers that decode straight into their own line type, without a copy.
     """
 
     __slots__ = ("_held", "_max", "_parts")
 
     def __init__(self, max_line: int = MAX_LINE) -> None:
         if max_line < 4:
-            raise ValueError("max_line must be at least 4, the length of the longest character")
+            raise ValueError(f"max_line must be at least 4, the length of the longest character, got {max_line}")
         self._max = max_line
-        self._parts: list[bytes] = []  # of the unfinished line; joined once, so that growing it stays linear
+        self._parts: list[bytes] = []  # parts of the unfinished line; joined once, so that growing it is linear
         self._held = 0
 
     @property
@@ -36,7 +35,7 @@ class ByteSplitter:
         lines = io.BytesIO(data).readlines()
         if not lines:
             return []
-        largest = self._held + len(data)  # that a line can be
+        largest = self._held + len(data)  # the longest possible line
         rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
         if lines and self._parts:
             lines[0] = b"".join((*self._parts, lines[0]))
@@ -74,7 +73,7 @@ class ByteSplitter:
         return pieces
 
     def _pieces(self, line: bytes) -> list[bytes]:
-        """Return a line in pieces of at most the bound; the newline does not count, so that the bound comes whole."""
+        """Return a line in pieces of at most `max_line` bytes, not counting the newline."""
         pieces: list[bytes] = []
         start = 0
         length = len(line) - line.endswith(b"\n")
@@ -87,11 +86,11 @@ class ByteSplitter:
 
 
 class LineSplitter:
-    """Turns the bytes of one stream, in whatever chunks they come, into whole lines of text.
+    """Splits the bytes of one stream, in chunks of any size, into lines of text.
 
-    Only ``\\n`` ends a line: `str.splitlines` would also cut at form feeds and U+2028. What is not UTF-8 comes as
-    U+FFFD. A line longer than `max_line` bytes is returned in pieces, all but its last without a newline; where
-    the pieces are cut depends on the line alone, never on the chunks.
+    Only ``\\n`` ends a line; `str.splitlines` would also split at form feeds and U+2028. Bytes that are not UTF-8
+    become U+FFFD. A line longer than `max_line` bytes is returned in pieces, and only the last piece has the newline.
+    The pieces depend on the line alone, not on the chunks.
     """
 
     __slots__ = ("_bytes",)
@@ -118,13 +117,13 @@ class LineSplitter:
 
 
 def _decoded(lines: list[bytes]) -> list[str]:
-    # One by one: no character reaches over a newline, and pieces are cut between characters. A text of all of them
-    # would be stored at the width of its widest character, and cost more to cut.
+    # One by one, because no character crosses a line or a piece. Decoding all at once would store the whole text at the
+    # width of its widest character, and cost more to split.
     return [line.decode("utf-8", "replace") for line in lines]
 
 
 def _character_start(data: bytes, end: int) -> int:
-    """Return where the character begins that `end` stands in; `end` itself if it stands between two."""
+    """Return the start of the character that contains `end`; `end` itself if it is between two."""
     for start in range(end, max(end - 4, 0), -1):
         if data[start] & 0xC0 != 0x80:
             return start

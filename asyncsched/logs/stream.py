@@ -20,15 +20,15 @@ __all__ = ["LogStatistics", "LogStream"]
 
 
 class LogStatistics(NamedTuple):
-    """What a log stream has done so far.
+    """The statistics of a log stream.
 
     Attributes:
-        lines: Lines that were handed on.
-        gaps: Holes that were told.
+        lines: Lines that were returned.
+        gaps: Gaps that were reported.
         sources: Sources that were opened.
         live: Sources that have not ended.
-        failures: Sources that broke off.
-        waiting: Lines that have been read and wait for the consumer.
+        failures: Sources that failed.
+        waiting: Lines that were read and wait for the consumer.
     """
 
     lines: int
@@ -40,28 +40,29 @@ class LogStatistics(NamedTuple):
 
 
 class LogStream(SteppedStream[LogLine, "LogCore"]):
-    """The lines of an app, as an async generator that a cancelled step does not end.
+    """The lines of an app, as an async generator that survives a cancelled step.
 
-    Nothing is opened before the first step. A step that is cancelled or times out loses nothing: the next one goes
-    on. Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its
-    end: each ends every task and connection of it. Steps may come from different tasks of one loop, but not two at
-    the same time (RuntimeError).
+    Nothing is opened before the first step. A step that is cancelled or times out loses no line; the next one
+    continues. To end the stream with all its tasks and connections, call `aclose` (or use ``async with``), break out of
+    the loop and drop it, or read to its end. Different tasks of one loop may take steps, but not two at the same time
+    (RuntimeError).
     """
 
     def __init__(self, query: LogQuery, open_logs: OpenLogs, *, cleanup_timeout: float = 10.0) -> None:
-        from asyncsched.logs.engine import LogCore  # half of the engine: loaded with the first log
+        from asyncsched.logs.engine import LogCore  # imported late: only reading logs needs it
 
         super().__init__(LogCore(query, open_logs, cleanup_timeout))
-        self._ready: Iterator[LogLine] = iter(())  # over what was handed on last: to copy it would cost a tenth of all
-        self._dropped = 0  # lines that were read, but not taken before it was closed
+        self._ready: Iterator[LogLine] = iter(())  # over the last batch; a copy would cost a tenth of the whole time
+        self._dropped = 0  # lines that were read, but not taken before the stream closed
 
     @classmethod
     def merged(cls, streams: Sequence[LogStream]) -> LogStream:
-        """Return one stream of the lines of several apps, of whatever schedulers, with the same guarantees.
+        """Return one stream of the lines of several apps, from any schedulers, with the same guarantees.
 
         Args:
-            streams: What `log_iter` returned for each of them, with the same selection of lines. They must not have
-                begun, and are used up. To close one of them, as its scheduler does, is to close the whole.
+            streams: The streams that `log_iter` returned for the apps, with the same selection of lines. They must not
+                have begun, and cannot be used afterwards. Closing one of them, as its scheduler does, closes the
+                merged stream.
         """
         if len(streams) == 1:
             return streams[0]
@@ -76,17 +77,17 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
 
     @classmethod
     def gathered(cls, query: LogQuery, parts: Callable[[], AsyncIterable[LogStream]]) -> LogStream:
-        """Return the same of streams that are made by its first step: of thousands, or by what is not there yet.
+        """Return one stream of the lines of several streams that are created at its first step.
 
         Args:
-            query: What is asked of all of them.
-            parts: Makes them, in steps that do not hold the loop. What it raises is raised by the whole.
+            query: The query of all of them.
+            parts: Creates them, in steps that do not hold the loop. Its errors are raised by the merged stream.
         """
         from asyncsched.logs.engine import open_nothing
         from asyncsched.logs.many_apps import open_all
 
         whole = cls(query, open_nothing)
-        core = whole._core  # and not the stream, which nothing but its user may hold
+        core = whole._core  # not the stream, to which only its user may hold a reference
 
         async def open_parts(query: LogQuery, sink: LogSink) -> None:
             await open_all([part._join(core) async for part in parts()], query, sink)
@@ -96,7 +97,7 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
 
     @classmethod
     def growing(cls, query: LogQuery, parts: Callable[[], AsyncIterable[LogStream]]) -> LogStream:
-        """Return the same of streams each of which is read as soon as it is there, while others are still to come."""
+        """Return one stream of the lines of several streams, each read as soon as `parts` yields it."""
         from asyncsched.logs.engine import open_nothing
         from asyncsched.logs.many_apps import open_growing
 
@@ -114,7 +115,7 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
         return whole
 
     def _join(self, core: LogCore) -> Opening:
-        """Leave to `core` what this stream would have read; to close this is to close the whole from now on."""
+        """Let `core` read this stream's lines; from now on, closing this closes the merged stream."""
         opening = self._core.query, self._core.open_logs
         core.cleanup_timeout = max(core.cleanup_timeout, self._core.cleanup_timeout)
         core.parts.append(self)
@@ -122,21 +123,21 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
         return opening
 
     async def __anext__(self) -> LogLine:
-        for line in self._ready:  # nothing awaits per line
+        for line in self._ready:  # no await per line
             return line
         self._ready = iter(await self._alone(self._core.step))
         return next(self._ready)
 
     @override
     async def aclose(self) -> None:
-        """End the stream: its tasks and connections are gone when this returns. Idempotent."""
+        """End the stream; when this returns, its tasks and connections have ended. Idempotent."""
         self._core.shut()
         self._dropped += self._waiting
         self._ready = iter(())
         await self._core.aclose()
 
     async def fail(self, error: BaseException) -> None:
-        """End the stream as `aclose` does; its consumer gets `error` and not an end that looks like the logs' own."""
+        """End the stream as `aclose` does; its consumer gets `error` instead of a normal end."""
         self._core.fail(error)
         await self.aclose()
 
@@ -145,11 +146,11 @@ class LogStream(SteppedStream[LogLine, "LogCore"]):
         return length_hint(self._ready)  # exact for the iterator of a sequence
 
     def is_terminal(self, app_id: str) -> bool:
-        """Tell whether the log of one of its apps has ended and all its lines were taken; others may still write."""
+        """Return whether all lines of one of its apps have been taken; others may still write."""
         return not self._waiting and self._core.merge.is_over(app_id)
 
     def statistics(self) -> LogStatistics:
-        """Return what the stream has done so far."""
+        """Return the stream's statistics."""
         merge = self._core.merge
         return LogStatistics(
             lines=merge.lines - self._waiting - self._dropped,

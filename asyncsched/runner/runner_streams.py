@@ -78,7 +78,7 @@ class _StreamingRunner(_RunnerBase):
                 gaps=gaps,
                 clock=self.clock,
             )
-            check_stream(query, self._backends.log_streams(schedulers))
+            check_stream(query, self._backends.log_streams(schedulers), schedulers)
             stream = LogStream.gathered(query, partial(self._log_parts, _one_by_one(several), query))
         self._log_streams.add(stream)
         return stream
@@ -97,7 +97,7 @@ class _StreamingRunner(_RunnerBase):
         self._check_open()
         with self._calls.call("log_lines"):
             query = make_query(what, **arguments, clock=self.clock)
-            check_stream(query, self._backends.log_streams(schedulers))
+            check_stream(query, self._backends.log_streams(schedulers), schedulers)
             stream = LogStream.growing(query, partial(self._log_parts, handles, query))
         self._log_streams.add(stream)
         return stream

@@ -1,4 +1,4 @@
-"""The scheduler contract, and the schedulers that fulfil it."""
+"""The scheduler interface, and the schedulers that implement it."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""The scheduler contract: what every backend offers, and what it has to supply.
+"""The scheduler interface: what every backend offers and supplies.
 
-**Cancellation.** ``describe, exists, list, watch, log_iter``: cancelled at once, nothing is left, the job is
-untouched. ``submit, schedule``: before the request that commits, nothing exists; after it, what was made is removed
-under a shield within `Scheduler.cleanup_timeout` seconds, then the cancellation goes on; what could not be removed
-is named in a warning and in a note on the exception. ``cancel, delete``: may already have taken effect.
+**Cancellation.** ``describe, exists, list, watch, log_iter`` stop at once and do not affect the job. ``submit,
+schedule``: before the request that creates the job, nothing exists; after it, everything that was created is removed,
+shielded from further cancellation, within `Scheduler.cleanup_timeout` seconds, and then the cancellation continues. A
+warning and a note on the exception name what could not be removed. ``cancel, delete`` may already have taken effect.
 
-**Identity.** The app id is fixed at dry-run. Scheduling one dry-run twice submits once, on every backend and from
-any process. `AppDryRunInfo.renew` gives a new id. With a `key` the id is derived from session and key: submitting
-again returns the same app, or raises `ConflictError` if another app was submitted under it.
+**Identity.** The dry-run fixes the app id. Scheduling one dry-run twice submits once, on every backend and from any
+process. `AppDryRunInfo.renew` gives a new id. With a `key` the id is derived from session and key: submitting again
+returns the same app, or raises `ConflictError` if another app was submitted with it.
 
-**Loops.** A scheduler does no I/O before its first await and belongs to that await's loop; from another loop it raises
-`WrongLoopError`. ``close`` never raises and may be called twice.
+**Loops.** A scheduler does no I/O before its first await, and belongs to the loop of that await; on another loop it
+raises `WrongLoopError`. ``close`` never raises and may be called twice.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
 
 class Scheduler(Submitting[OptsT, RequestT]):
-    """One place where apps run: every operation is a coroutine, logs and states are async generators.
+    """A place where apps run. Operations are coroutines; logs and states are async generators.
 
-    A backend declares `options`, supplies the hooks of `SchedulerHooks`, and never overrides a public method:
-    those hold what is the same everywhere (checks, deadlines, idempotency, merging of logs, sharing of states).
+    A backend declares `options`, implements the hooks of `SchedulerHooks`, and never overrides a public method:
+    public methods do what is the same everywhere (checks, timeouts, idempotency, merging of logs, sharing of states).
 
     Args:
-        backend: The name under which the scheduler is registered.
-        session_name: The session that submitted apps are marked with.
-        request_timeout: Seconds that one request to the service may take.
-        retry_for: Seconds that an operation may take in all, its retries included.
-        cleanup_timeout: Seconds that removing a submit that failed half-way, or closing, may take.
-        clock: Tells the time to everything that waits for it; a test may give a `VirtualClock`.
+        backend: The registered name of the scheduler.
+        session_name: The session of submitted apps.
+        request_timeout: Timeout in seconds of one request to the service.
+        retry_for: Timeout in seconds of a whole operation, including retries.
+        cleanup_timeout: Timeout in seconds for closing, and for removing a submit that failed half-way.
+        clock: The time source for all waits; a test may pass a `VirtualClock`.
 
     Raises:
-        MalformedHandleError: The session's name cannot stand in a handle.
+        MalformedHandleError: The session's name is not valid in a handle.
     """
 
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
@@ -68,10 +68,10 @@ class Scheduler(Submitting[OptsT, RequestT]):
         self._feed: StateFeed | None = None
         self._log_streams: weakref.WeakSet[LogStream] = weakref.WeakSet()
 
-    # Looking
+    # Reading states
 
     async def describe(self, app_id: str) -> DescribeAppResponse | None:
-        """Return what is known of an app, from whatever process it was submitted; None if it does not exist."""
+        """Describe an app, whichever process submitted it; return None if it does not exist."""
         self._on(app_id)
         return await self._within("describe", self._describe(app_id))
 
@@ -95,16 +95,16 @@ class Scheduler(Submitting[OptsT, RequestT]):
         return await self.describe(app_id) is not None
 
     def watch(self, app_ids: Iterable[str] = (), *, follow: bool = False) -> StateStream:
-        """Return a stream of the apps' states: the present one of each first, then each change.
+        """Return a stream of the apps' states: first the present state of each, then each change.
 
-        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later. All
-        streams of a scheduler share one feed. The stream has to be used on the scheduler's loop.
+        The stream ends when all apps have ended or are gone; with `follow` it stays open for apps that are added later.
+        All streams of a scheduler share one feed. Use the stream on the scheduler's loop.
         """
         self._check_open()
         return self._states().stream(check_app_ids(app_ids), follow=follow)
 
     def watch_statistics(self) -> FeedStatistics | None:
-        """Return what the shared feed of all watches is doing; None if nobody has watched yet."""
+        """Return the statistics of the feed that all watches share; None before the first watch."""
         return self._feed.statistics() if self._feed is not None else None
 
     def _states(self) -> StateFeed:
@@ -119,10 +119,10 @@ class Scheduler(Submitting[OptsT, RequestT]):
             )
         return self._feed
 
-    # Its end
+    # Closing
 
     async def close(self) -> None:
-        """End every task, connection and watcher of this scheduler. Never raises; the second time does nothing."""
+        """End every task, connection and watcher of this scheduler. Never raises; idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -132,7 +132,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
             closing.append(self._feed.close())
         try:
             await close_all(closing, self.cleanup_timeout)
-        finally:  # a close that is cancelled closes everything all the same
+        finally:  # a cancelled close closes everything too
             await close_all([self._close()], self.cleanup_timeout)
 
     async def __aenter__(self) -> Self:
@@ -161,24 +161,25 @@ class Scheduler(Submitting[OptsT, RequestT]):
         attempts: int | Iterable[int] | None = None,
         gaps: Literal["tell", "raise"] = "tell",
     ) -> LogStream:
-        """Return the lines of an app's replicas, merged in the order of their arrival.
+        """Return the lines of an app's replicas, merged in order of arrival.
 
-        Each line comes once, whole, in the order in which its replica wrote it to its stream. Wrong arguments raise
-        here; an app, role or replica that does not exist raises `UnknownAppError` at the first step.
+        Each line comes once and whole, and the lines of a replica's stream come in the order of writing. Wrong
+        arguments raise here; an app, role or replica that does not exist raises `UnknownAppError` at the first step.
 
         Args:
             app_id: The app.
             role_name: One role or several; all by default.
             k: One replica number or several; all by default.
-            regex: Only lines in which it is found (`re.search` on the line without its newline).
-            since: Only lines from this time on. A naive datetime is local time, a timedelta means so long ago.
+            regex: Only lines that match (`re.search` on the line without its newline).
+            since: Only lines from this time on. A naive datetime is local time; a timedelta is a time before now.
             until: Only lines before this time.
-            should_tail: Wait for lines to come, and for replicas that start late or again, until the app has ended;
+            should_tail: Wait for new lines, and for replicas that start late or restart, until the app has ended;
                 without it the stream ends at the logs' present end.
-            streams: stdout, stderr, or both (the default). Backends that cannot tell them apart raise ValueError.
-            tail_lines: Begin with so many of the last lines of each replica (before `regex` looks at them).
+            streams: stdout, stderr, or both (the default). Backends that cannot separate them raise ValueError.
+            tail_lines: Begin with this many last lines of each replica; `regex` then filters them.
             attempts: Only these runs of a replica, counted from 0.
-            gaps: A hole in a log is told by a line with `gap` set, or raised as `LogStreamError` at the end.
+            gaps: ``tell`` returns a line with `gap` set where lines are missing; ``raise`` raises `LogStreamError`
+                at the end.
         """
         check_app_id(app_id)
         query = make_query(
@@ -198,15 +199,15 @@ class Scheduler(Submitting[OptsT, RequestT]):
         return self._read_log(query)
 
     def _read_log(self, query: LogQuery) -> LogStream:
-        """Do what `log_iter` does, for arguments that have been checked."""
+        """Do what `log_iter` does, with checked arguments."""
         self._check_open()
-        check_stream(query, self.log_streams)
+        check_stream(query, self.log_streams, [self.backend])
         stream = LogStream(query, self._open_logs, cleanup_timeout=self.cleanup_timeout)
         self._log_streams.add(stream)
         return stream
 
     async def _open_logs(self, query: LogQuery, sink: LogSink) -> None:
-        from asyncsched.schedulers.log_opener import LogOpener  # only who reads a log pays for it
+        from asyncsched.schedulers.log_opener import LogOpener  # imported late: only reading logs needs it
 
         opener = LogOpener(
             describe=self.describe,
@@ -220,21 +221,21 @@ class Scheduler(Submitting[OptsT, RequestT]):
     # Options and lists
 
     async def run_opts(self) -> runopts:
-        """Return the run options that `submit` takes: names, types, defaults and what they mean."""
+        """Return the run options that `submit` accepts: names, types, defaults and help."""
         return runopts.of(self.options)
 
     async def list_iter(
         self, *, states: Collection[AppState] | None = None, since: datetime | timedelta | None = None
     ) -> AsyncGenerator[ListAppResponse]:
-        """Yield one row for each app that was submitted through asyncsched, newest first, page by page."""
+        """Yield one row for each app that asyncsched submitted, newest first, page by page."""
         self._enter()
         check_rows(states, since, None)
         since_ns = to_ns(since, self.clock)
         async with aclosing(self._list()) as rows:
-            # Each step fetches a page at most: it is that which has to be answered in time, not the whole list.
+            # Each step fetches at most one page, so the timeout applies to a page, not to the whole list.
             while (row := await self._within("list", anext(rows, None))) is not None:
                 if since_ns is not None and row.created_at and (to_ns(row.created_at, self.clock) or 0) < since_ns:
-                    return  # newest first: all others are older
+                    return  # newest first, so all others are older
                 if states is None or row.state in states:
                     yield row
 
@@ -252,7 +253,7 @@ class Scheduler(Submitting[OptsT, RequestT]):
                     break
         return rows
 
-    # `list` stands last: as a method it would hide the builtin for the annotations below it.
+    # `list` is last: as a method it would hide the builtin in the annotations below it.
 
     async def list(
         self,

@@ -1,4 +1,4 @@
-"""Schedulers made of an object with plain methods, as the documents show them: `from_blocking`."""
+"""`from_blocking`: make a scheduler from an object with plain methods, as in the TorchX documents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ResultT = TypeVar("ResultT")
 _log = logging.getLogger("asyncsched.schedulers")
 
 MAX_SUBMITTED = 10_000
-"""Dry-runs and apps of this scheduler that are remembered."""
+"""Dry-runs and apps of this scheduler to remember."""
 
 _NEEDED = (("submit_dryrun", "_submit_dryrun"), ("schedule",), ("describe",), ("cancel", "_cancel_existing"))
 _ALL = (*(name for names in _NEEDED for name in names), "log_iter", "list", "delete", "run_opts", "close")
@@ -55,24 +55,24 @@ def from_blocking(
     max_readers: int = 64,
     **tunables: Unpack[Tunables],
 ) -> Scheduler[Any, Any]:
-    """Make a scheduler of an object with the documents' plain methods, which are called in threads.
+    """Make a scheduler from an object with the plain methods of the TorchX documents, which are called in threads.
 
     The object has ``submit_dryrun(app, cfg)`` or ``_submit_dryrun``, ``schedule(info)``, ``describe(app_id)`` and
     ``cancel(app_id)`` or ``_cancel_existing``; ``log_iter``, ``list``, ``delete``, ``run_opts`` and ``close`` are used
-    where it has them. Several threads call it at a time. ``run_opts`` is called here, and must not block.
+    if it has them. Several threads call it at a time. ``run_opts`` is called here, and must not block.
 
-    The object names an app when it schedules it. So the id of a dry-run is a provisional one, which stands for the app
-    in this scheduler only; `schedule` and `submit` return the app's own id. `info.ignored` says so, and a `key` is
-    refused. A call cannot be stopped: the app of a cancelled submit is cancelled once the object has told its id.
-    Described roles have a name, an image and a size only, and are refused when they are submitted again.
+    The object chooses an app's id when it schedules the app. So the id of a dry-run is provisional, and valid only in
+    this scheduler; `schedule` and `submit` return the final id. `info.ignored` says so, and a `key` is refused. A call
+    cannot be stopped: the app of a cancelled submit is cancelled as soon as its id is known. Described roles have only
+    a name, an image and a number of replicas, and cannot be submitted again.
 
     Args:
         obj: The object.
         backend: The scheduler's name; the object's attribute `backend` by default.
         session_name: The session; the object's attribute `session_name` by default.
-        max_calls: How many calls run at a time; others wait for their turn.
-        max_readers: How many logs of replicas are read at a time: each keeps a thread until it ends.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        max_calls: How many calls run at a time; others wait.
+        max_readers: How many logs of replicas are read at a time; each occupies a thread until it ends.
+        tunables: Parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
         ConfigError: The object lacks a method or a name, has coroutines, or a limit is less than 1.
@@ -82,18 +82,18 @@ def from_blocking(
     for name, given in names.items():
         names[name] = given if given is not None else getattr(obj, name, None)
         if not isinstance(names[name], str) or not names[name]:
-            raise ConfigError(f"the scheduler has no {name}", fix=f"give from_blocking(..., {name}=...)")
+            raise ConfigError(f"the scheduler has no {name}", fix=f"pass from_blocking(..., {name}=...)")
     return _BlockingScheduler(
         obj, cast("str", names["backend"]), cast("str", names["session_name"]), max_calls, max_readers, **tunables
     )
 
 
 def _check(obj: object) -> None:
-    what = f"a {type(obj).__name__} cannot be made a scheduler"
+    what = f"cannot make a scheduler from a {type(obj).__name__}"
     if isinstance(obj, Scheduler):
-        raise ConfigError(what, why="it is one already", fix="use it as it is")
+        raise ConfigError(what, why="it is a scheduler already", fix="use it as it is")
     if isinstance(obj, type):
-        raise ConfigError(f"{obj.__name__} cannot be made a scheduler", why="it is a class", fix="give an object of it")
+        raise ConfigError(f"cannot make a scheduler from {obj.__name__}", why="it is a class", fix="pass an instance")
     for names in _NEEDED:
         if not any(callable(getattr(obj, name, None)) for name in names):
             raise ConfigError(what, why=f"it has no method {' or '.join(names)}")
@@ -101,7 +101,7 @@ def _check(obj: object) -> None:
         method = getattr(obj, name, None)
         if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
             raise ConfigError(
-                what, why=f"{name} is a coroutine", fix="methods have to be plain; else subclass Scheduler and await it"
+                what, why=f"{name} is a coroutine", fix="use plain methods, or subclass Scheduler, where you can await"
             )
 
 
@@ -137,9 +137,9 @@ class _BlockingScheduler(Scheduler[Any, Any]):
     def _app_id(self, app: AppDef, options: Any, key: str | None) -> str:
         if key is not None:
             raise ConfigError(
-                f"{self.backend} takes no key",
-                why="it names an app only when it schedules it: an app cannot be found by a key",
-                fix="leave key out, and keep the handle that is returned",
+                f"{self.backend} does not support key",
+                why="it chooses an app's id when it schedules the app, so it cannot find an app by a key",
+                fix="leave out key, and keep the returned handle",
             )
         return make_unique(app.name)
 
@@ -172,8 +172,8 @@ class _BlockingScheduler(Scheduler[Any, Any]):
     def _ignored(self, app: AppDef, options: Any) -> Iterable[Ignored]:
         yield from super()._ignored(app, options)
         why = (
-            "it names an app when it schedules it: schedule returns that id. Scheduling one dry-run twice submits once "
-            "in one scheduler object only, and a cancelled submit is ended, not removed"
+            "it chooses the id when it schedules the app, and schedule returns that id. Scheduling one dry-run twice "
+            "submits once only within one scheduler object, and a cancelled submit is ended, not removed"
         )
         for role in app.roles:
             yield Ignored(role.name, "app_id", why)
@@ -195,7 +195,7 @@ class _BlockingScheduler(Scheduler[Any, Any]):
                 make_app_handle(self.backend, self.session_name, app_id)
             except ValueError as error:
                 why = f"schedule returned {app_id!r}"
-                raise SchedulerError(f"{self.backend} told no id of the app", why=why, backend=self.backend) from error
+                raise SchedulerError(f"{self.backend} gave no id for the app", why=why, backend=self.backend) from error
         self._infos.pop(info.app_id, None)
         _keep(self._ids, info.app_id, app_id)
         if info.app is not None:
@@ -207,25 +207,25 @@ class _BlockingScheduler(Scheduler[Any, Any]):
         return self._ids[app_id]
 
     async def _take_back(self, launch: _Launch) -> None:
-        """End the app of a submit that was cancelled, as soon as its id is known."""
+        """End the app of a cancelled submit, as soon as its id is known."""
         launch.unwanted = True
         if launch.ended is None:
             return
         try:
             await _wait_for(launch)
-        except Exception:  # noqa: BLE001 - it was not submitted, and its caller is told why
+        except Exception:  # noqa: BLE001 - it was not submitted, and its caller gets the reason
             return
         if not launch.taken_back:
             await self._call("cancel", launch.take_back)
 
-    # Looking
+    # Reading states
 
     @override
     async def _describe(self, app_id: str) -> DescribeAppResponse | None:
         return await self._call("describe", partial(self._look, self._known(app_id)))
 
     def _look(self, app_id: str) -> DescribeAppResponse | None:
-        """Ask the object; in a thread."""
+        """Describe the app with the object; runs in a thread."""
         return read_response(self._obj.describe(app_id), app_id, self._apps.get(app_id, Submitted()))
 
     def _known(self, app_id: str) -> str:
@@ -268,7 +268,7 @@ class _BlockingScheduler(Scheduler[Any, Any]):
         patience = self.cleanup_timeout / 2
         stuck = await self._calls.settle(patience) + await self._readers.settle(patience)
         if stuck:
-            # They are daemons: neither the loop nor the process waits for them.
+            # They are daemon threads, so neither the loop nor the process waits for them.
             _log.warning(
                 "%s was closed while %d of its calls had not returned: their threads end when they do",
                 self.backend,
@@ -286,7 +286,7 @@ class _BlockingScheduler(Scheduler[Any, Any]):
     ) -> Sequence[LogSource]:
         read = self._method("log_iter", "log_iter")
         if query.attempts is not None:
-            raise UsageError(f"{self.backend} does not tell which attempt a line is of", fix="leave attempts out")
+            raise UsageError(f"{self.backend} does not know the attempt of a line", fix="leave out attempts")
         return [self._source(read, app.app_id, replica, query) for replica in replicas]
 
     def _source(
@@ -333,7 +333,7 @@ class _BlockingScheduler(Scheduler[Any, Any]):
                 ours = translate(error, self.backend, operation, secrets)
                 if ours is error:
                     raise
-                # What it says may hold a secret that ours leaves out.
+                # Its message may contain a secret, which our error leaves out.
                 raise ours from (error if str(error) in ours.why or not secrets else None)
 
         return guarded
@@ -342,7 +342,7 @@ class _BlockingScheduler(Scheduler[Any, Any]):
         method = getattr(self._obj, name, None)
         if not callable(method):
             raise InvalidRequestError(
-                f"{self.backend} does not offer {operation}",
+                f"{self.backend} does not support {operation}",
                 why=f"its {type(self._obj).__name__} has no method {name}",
                 backend=self.backend,
                 operation=operation,
@@ -351,7 +351,7 @@ class _BlockingScheduler(Scheduler[Any, Any]):
 
 
 class _Launch:
-    """A call of `schedule`, which may turn out to be unwanted while it runs."""
+    """A call of `schedule`, which may become unwanted while it runs."""
 
     def __init__(self, obj: Any, info: Any, provisional: str) -> None:
         self._obj = obj
@@ -363,15 +363,15 @@ class _Launch:
         self.taken_back = False
 
     def run(self) -> str:
-        """Schedule the app and return its id; in a thread."""
+        """Schedule the app and return its id; runs in a thread."""
         self._app_id = self._obj.schedule(self._info)
-        if self.unwanted:  # nobody may be left who could
+        if self.unwanted:  # the caller may be gone and cannot end it
             self.taken_back = True
             self.take_back()
         return cast("str", self._app_id)
 
     def take_back(self) -> None:
-        """End the app; in a thread."""
+        """End the app; runs in a thread."""
         if self._app_id:
             _ender(self._obj)(self._app_id)
 

@@ -1,6 +1,6 @@
-"""What a foreign object is given, and what it answers, as ours: its responses, rows, run options and errors.
+"""Convert between our types and those of a foreign object: responses, rows, run options and errors.
 
-They are read by the names of the documents' fields, whatever their classes are.
+Answers of any class are read by the field names of the TorchX documents.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = ["Submitted", "in_clear", "options_of", "read_response", "read_row", "
 
 _log = logging.getLogger("asyncsched.schedulers")
 
-_WHY = "a scheduler made by from_blocking reads its name, image and size only"
+_WHY = "a scheduler made by from_blocking reads only its name, image and number of replicas"
 
 
 class Submitted(NamedTuple):
-    """What is known of an app that was submitted here; of another one, nothing.
+    """The facts about an app that was submitted here; empty for other apps.
 
     Attributes:
         name: Its name.
         session: Its session.
-        sizes: The names of its roles, and how many replicas each has.
+        sizes: The number of replicas of each role.
     """
 
     name: str = ""
@@ -50,12 +50,12 @@ class Submitted(NamedTuple):
 
 
 def read_response(answer: Any, app_id: str, submitted: Submitted) -> DescribeAppResponse | None:
-    """Return what an object has answered to `describe`.
+    """Convert the answer of an object's `describe`.
 
     Args:
         answer: The answer.
-        app_id: The app that was asked for.
-        submitted: What is known of it here.
+        app_id: The app.
+        submitted: The facts about the app, if it was submitted here.
     """
     if answer is None:
         return None
@@ -87,7 +87,7 @@ def read_response(answer: Any, app_id: str, submitted: Submitted) -> DescribeApp
 
 
 def read_row(row: Any, known: Mapping[str, Submitted]) -> ListAppResponse:
-    """Return a row of an object's list; `known` are the apps that were submitted here."""
+    """Convert a row of an object's list; `known` are the apps that were submitted here."""
     own = dataclasses.replace(row) if isinstance(row, ListAppResponse) else None
     if own is None:
         own = ListAppResponse(str(row.app_id), _state(getattr(row, "state", None)), name=_text(row, "name", ""))
@@ -97,7 +97,7 @@ def read_row(row: Any, known: Mapping[str, Submitted]) -> ListAppResponse:
 
 
 def options_of(told: Any, backend: str) -> type[object]:
-    """Return the class of run options that an object's `run_opts` tells; `told` is None where it has none.
+    """Return the class of run options for an object's `run_opts`; `told` is None if it has none.
 
     Raises:
         ConfigError: They are not run options.
@@ -121,14 +121,14 @@ def options_of(told: Any, backend: str) -> type[object]:
 
 
 def translate(error: BaseException, backend: str, operation: str, secrets: Iterable[str] = ()) -> AsyncSchedError:
-    """Return what an object has raised as an error of ours, without the secrets of what it was given."""
+    """Convert an exception of an object to our errors, without the secrets that the object got."""
     if isinstance(error, AsyncSchedError):
         return error
     said = redact(f"{type(error).__name__}: {error}", secrets)
     if operation == "dryrun" and isinstance(error, (ValueError, TypeError, LookupError)):
-        return ConfigError(f"{backend} refuses the app or its run options", why=said)
+        return ConfigError(f"{backend} refused the app or its run options", why=said)
     if isinstance(error, NotImplementedError):
-        return InvalidRequestError(f"{backend} does not offer it", why=said, backend=backend, operation=operation)
+        return InvalidRequestError(f"{backend} does not support it", why=said, backend=backend, operation=operation)
     kind: type[SchedulerError] = SchedulerError
     if isinstance(error, PermissionError):
         kind = PermissionDeniedError
@@ -138,7 +138,7 @@ def translate(error: BaseException, backend: str, operation: str, secrets: Itera
 
 
 def in_clear(app: AppDef, *, without_hooks: bool) -> AppDef:
-    """Return a copy of an app as it is sent; without the hooks of its roles, which the base class runs itself."""
+    """Return a copy of an app with its secrets in clear text, without the hooks of its roles, which are run here."""
     sent = copied(app)
     for number, role in enumerate(sent.roles):
         if without_hooks and type(role) is not Role:
@@ -177,7 +177,7 @@ def _replica(told: Any, role: str) -> ReplicaStatus:
 
 
 def _role(told: Any) -> Role:
-    """Return a role without its program and environment: the object was given secrets in clear, and tells them so."""
+    """Return a role without its program and environment, because the object may return secrets in clear text."""
     image = NotKept(_WHY) if not getattr(told, "image", "") else str(told.image)
     return Role(str(told.name), image, entrypoint=NotKept(_WHY), num_replicas=int(getattr(told, "num_replicas", 1)))
 
@@ -189,7 +189,7 @@ def _state(told: object) -> AppState:
     try:
         return AppState[name]
     except KeyError:
-        _log.warning("the state %r is not one of an app: it is taken for UNKNOWN", told)
+        _log.warning("the state %r is not an AppState, using UNKNOWN", told)
         return AppState.UNKNOWN
 
 

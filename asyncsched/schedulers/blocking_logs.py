@@ -1,4 +1,4 @@
-"""The lines of one replica, from an iterator that blocks."""
+"""Read the lines of one replica from a blocking iterator."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ from asyncsched.schedulers.lines import split_lines
 __all__ = ["ThreadLines"]
 
 ROOM = 1000
-"""Lines that are read ahead of the consumer."""
+"""Lines to read ahead of the consumer."""
 
 
 class ThreadLines(LogSource):
-    """Lines that a thread takes from an iterator, no more of them ahead than there is room for.
+    """Lines that a thread reads from an iterator, with a limited number read ahead.
 
-    A thread that waits inside the iterator cannot be stopped: closed, the source leaves it alone, and it ends with the
-    iterator's next step.
+    A thread that waits inside the iterator cannot be stopped. After `aclose`, it ends at the iterator's next step.
 
     Args:
         threads: Runs the thread.
-        begin: Makes the iterator, in the thread.
-        origin: Who has written the lines.
-        follows: Whether the iterator goes on behind the lines that there are already.
-        count: Tells how many of those there are, where that has to be known; called in the thread.
-        room: Lines that are read ahead.
+        begin: Creates the iterator, in the thread.
+        origin: The origin of the lines.
+        follows: Whether the iterator continues after the existing lines.
+        count: Returns the number of existing lines, if it is needed; called in the thread.
+        room: Lines to read ahead.
     """
 
     def __init__(
@@ -52,9 +51,9 @@ class ThreadLines(LogSource):
         self._origin = origin
         self._count = count
         self._room = room
-        self._changed = threading.Condition()  # held for moments only
+        self._changed = threading.Condition()  # held only briefly
         self._texts: deque[str] = deque()
-        # Lines of those that had been written at the start which were not read yet; -1: not known, or all are.
+        # Lines that existed at the start and were not read yet; -1: unknown, or all are read.
         self._past = 0 if follows and count is None else -1
         self._stopped = False
         self._told = False
@@ -73,7 +72,7 @@ class ThreadLines(LogSource):
     @override
     def read(self, limit: int) -> Sequence[LogLine]:
         with self._changed:
-            most = limit if self._past <= 0 else min(limit, self._past)  # a read never holds old and new lines
+            most = limit if self._past <= 0 else min(limit, self._past)  # old and new lines are read separately
             texts = [self._texts.popleft() for _ in range(min(most, len(self._texts)))]
             if self._past > 0:
                 self._past -= len(texts)
@@ -102,19 +101,19 @@ class ThreadLines(LogSource):
             self._texts.clear()
             self._changed.notify()
         if self._task is not None:
-            self._task.cancel()  # it only waits for the thread
+            self._task.cancel()  # the task only waits for the thread
             await outlast([self._task], 10.0)
 
     async def _run(self) -> None:
         try:
             await self._threads.run(self._pump)
-        except Exception as error:  # noqa: BLE001 - the engine tells it to the consumer
+        except Exception as error:  # noqa: BLE001 - the engine raises it to the consumer
             self._error = error
         self._over = True
         self._wake()
 
     def _pump(self) -> None:
-        """Take lines until there are no more, or nobody wants them; in the thread."""
+        """Read lines until the end, or until no more are wanted; runs in the thread."""
         if self._stopped:
             return
         if self._count is not None:
@@ -132,7 +131,7 @@ class ThreadLines(LogSource):
                 close()
 
     def _put_all(self, items: Iterable[object]) -> bool:
-        """Hand on the next item; return whether there was one, and more are wanted."""
+        """Add the next item; return whether there was one, and more are wanted."""
         there = False
         for item in items:
             there = True

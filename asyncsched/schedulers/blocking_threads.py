@@ -1,7 +1,7 @@
-"""Calls that block, each in a thread of its own, a limited number at a time.
+"""Run blocking calls, each in a separate thread, a limited number at a time.
 
-The threads are daemons of ours, and not anyio's workers or the loop's pool: a call of a foreign object may never
-return, and those would keep the loop, and then the process, from ending.
+They are daemon threads, not anyio's workers or the loop's pool, because a call of a foreign object may never return,
+and would then keep the loop and the process from ending.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _log = logging.getLogger("asyncsched.schedulers")
 
 
 class CallThreads:
-    """Runs calls in threads. A call that its caller has left keeps its place until it returns: the limit holds.
+    """Runs calls in threads. An abandoned call counts towards the limit until it returns.
 
     It belongs to the loop of its first call.
 
     Args:
-        name: What the threads are called.
-        limit: How many calls run at a time; others wait for their turn.
-        parameter: The parameter that sets `limit`; where it is given, calls that have to wait are told, once.
+        name: The name of the threads.
+        limit: How many calls run at a time; others wait.
+        parameter: The parameter that sets `limit`; if given, a warning about waiting calls is logged once.
     """
 
     def __init__(self, name: str, limit: int, *, parameter: str = "") -> None:
@@ -45,11 +45,11 @@ class CallThreads:
 
     @property
     def running(self) -> int:
-        """How many calls have not returned."""
+        """The number of calls that have not returned."""
         return len(self._running)
 
     async def run(self, call: Callable[[], ResultT]) -> ResultT:
-        """Return what `call` returns. Cancelled, the call goes on, and nobody waits for it.
+        """Return the result of `call`. If this is cancelled, the call continues without a caller.
 
         Raises:
             UnavailableError: No thread can be started.
@@ -57,14 +57,14 @@ class CallThreads:
         return await asyncio.shield(await self.begin(call))
 
     async def begin(self, call: Callable[[], ResultT]) -> asyncio.Future[ResultT]:
-        """Wait for a turn and start the call; what is returned tells its end. Cancelled, nothing has been called.
+        """Wait for a turn, start the call and return its future. If this is cancelled, nothing was called.
 
         Raises:
             UnavailableError: No thread can be started.
         """
         if self._turns.locked() and self._parameter:
             _log.warning(
-                "%s: all %d calls that may run at a time do; others wait for one to return: raise %s",
+                "%s: %d calls are running, which is the limit; others wait for one to return: raise %s",
                 self._name,
                 self._limit,
                 self._parameter,
@@ -82,18 +82,18 @@ class CallThreads:
                 ended.set_result(cast("ResultT", result))
             else:
                 ended.set_exception(error)
-                ended.exception()  # whoever has left does not want to know
+                ended.exception()  # mark it as retrieved: the caller is gone
 
         def work() -> None:
             result, failure = None, None
             try:
                 result = context.run(call)
-            except BaseException as error:  # noqa: BLE001 - a thread has nobody else to tell
+            except BaseException as error:  # noqa: BLE001 - the future gets any error
                 failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
             try:
                 loop.call_soon_threadsafe(settle, result, failure)
             except RuntimeError:
-                pass  # the loop is closed, and nobody waits any more
+                pass  # the loop is closed, so nobody waits
 
         try:
             threading.Thread(target=work, name=self._name, daemon=True).start()
@@ -104,6 +104,6 @@ class CallThreads:
         return ended
 
     async def settle(self, timeout: float) -> int:
-        """Wait for the calls that run, for `timeout` seconds at most; return how many have not returned."""
+        """Wait for running calls, at most `timeout` seconds; return how many have not returned."""
         await outlast(list(self._running), timeout)
         return self.running

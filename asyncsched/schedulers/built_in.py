@@ -1,4 +1,4 @@
-"""The table of our own schedulers, which imports none of them."""
+"""The table of built-in schedulers, without importing them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ __all__ = ["BUILT_IN", "BuiltIn", "with_workspaces"]
 
 
 class BuiltIn:
-    """What is known of a scheduler of our own before it is imported.
+    """The facts about a built-in scheduler that are known before its import.
 
     Attributes:
-        module: Where it is.
-        extra: The extra of asyncsched that it needs, if it does.
-        package: The package in that extra by which it is known whether it is installed.
-        begins_ahead: Whether something can be begun before the first submit.
-        parameters: The parameters of its factory that may be configured beside the run options.
-        takes: All that its factory takes beside `Tunables`.
+        module: Its module.
+        extra: The extra of asyncsched that it needs, if any.
+        package: The package of that extra whose presence shows that the extra is installed.
+        begins_ahead: Whether preparations can begin before the first submit.
+        parameters: The parameters of its factory that can be set in a configuration file.
+        takes: All parameters of its factory except `Tunables`.
         variables: Environment variables that it reads itself, which are not run options.
-        takes_workspace: Whether a workspace can be given.
+        takes_workspace: Whether it supports a workspace.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ BUILT_IN: dict[str, BuiltIn] = {
         variables=("ASYNCSCHED_SLURM_HOME",),
     ),
 }
-"""The schedulers of our own by name; the first one is the default."""
+"""The built-in schedulers by name; the first one is the default."""
 
 
 def with_workspaces() -> str:
-    """Return the names of those that take a workspace, to be shown."""
+    """Return the names of the schedulers that support a workspace, for messages."""
     return ", ".join(name for name, each in BUILT_IN.items() if each.takes_workspace)

@@ -1,4 +1,4 @@
-"""Texts that no service could keep as they are, because UTF-8 cannot hold them."""
+"""Check for texts that UTF-8 cannot encode, which services would change."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["check_encodable"]
 
 
 def check_encodable(app: AppDef, *, takes_bytes: bool) -> None:
-    """Raise ConfigError, naming the place, for a text that would come out as another one.
+    """Raise ConfigError, naming the place, for a text that would be changed.
 
     Args:
         app: The app.
-        takes_bytes: Whether programs get any bytes: then image, entrypoint, arguments, values of variables and sources
-            of mounts may be such texts. A note says of them that they were not kept.
+        takes_bytes: Whether programs can get any bytes. Then image, entrypoint, arguments, values of variables and
+            sources of mounts may be such texts, and a note marks them as not kept.
     """
     _check(f"app {app.name!r}", _in_metadata(app.metadata))
     for role in app.roles:
@@ -34,13 +34,13 @@ def _check(what: str, texts: Iterator[tuple[str, str]]) -> None:
         if half := half_character(text):
             raise ConfigError(
                 f"{what}: {place} has a text that cannot be kept",
-                why=f"{half}: it would come out as another text",
-                fix="use text that UTF-8 can hold, such as the base64 of what is no text",
+                why=f"{half}: it would be changed",
+                fix="use text that UTF-8 can encode, such as base64 for other data",
             )
 
 
 def _always(role: Role) -> Iterator[tuple[str, str]]:
-    """Yield what a note could not say of that it was not kept."""
+    """Yield the texts that a note cannot mark as not kept."""
     yield from (("the name of a variable", name) for name in role.env)
     for name, value in role.env.items():
         if isinstance(value, SecretRef):
@@ -67,7 +67,7 @@ def _in_metadata(metadata: object) -> Iterator[tuple[str, str]]:
 
 
 def _inside(place: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield the texts in nested data, and the names."""
+    """Yield the texts and the names in nested data."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""One source of state changes for each scheduler, shared by everyone who waits.
+"""One feed of state changes per scheduler, shared by all watches.
 
-A feed begins with its first watcher and ends with its last. It knows an app's newest state once, whoever asks for
-it, and hands each change to that app's watchers: what it costs grows with the calls of one sweep and with what
-changes, not with watchers.
+A feed begins with its first watcher and ends with its last. It keeps each app's newest state once, and passes each
+change to the app's watchers. Its cost grows with the calls of a sweep and the number of changes, not with the number of
+watchers.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _log = logging.getLogger("asyncsched.schedulers.feed")
 
 
 class FeedStatistics(NamedTuple):
-    """What a feed is doing.
+    """The statistics of a feed.
 
     Attributes:
-        apps: Apps that somebody watches.
-        watchers: Streams that are open.
-        calls: Calls of the service, or sweeps over its own records, so far.
-        changes: Changes that were seen.
-        interval: Seconds between two sweeps; 0 where changes are pushed.
+        apps: Watched apps.
+        watchers: Open streams.
+        calls: Calls of the service, or sweeps over local records, so far.
+        changes: Changes so far.
+        interval: Seconds between two sweeps; 0 if changes are pushed.
         failures: Failures since the last success.
         last_error: The newest failure.
-        connected: Whether changes are being pushed at this moment.
+        connected: Whether changes are being pushed now.
     """
 
     apps: int
@@ -52,7 +52,7 @@ class FeedStatistics(NamedTuple):
 
 
 class _App:
-    """What the feed knows of one watched app."""
+    """The feed's state of one watched app."""
 
     __slots__ = ("known", "last", "print", "subscriptions")
 
@@ -68,11 +68,11 @@ class StateFeed:
 
     Args:
         name: The scheduler's name, for messages.
-        sweep: Asks for the given apps; each item is one call's answers.
-        push: Connects to the service's own reports and runs until they break off; None to poll.
-        clock: Tells the time.
-        calls_per_second: How many calls a sweep may make in a second.
-        shortest: The least number of seconds between two sweeps.
+        sweep: Reads the given apps; each item has one call's answers.
+        push: Connects to the service's reports and runs until they break off; None to poll.
+        clock: The time source.
+        calls_per_second: Most calls per second of a sweep.
+        shortest: Fewest seconds between two sweeps.
     """
 
     def __init__(
@@ -92,26 +92,26 @@ class StateFeed:
         self._pace = FeedPace(clock, calls_per_second=calls_per_second, shortest=shortest)
         self._port = StatePort(self)
         self._apps: dict[str, _App] = {}
-        self._due: dict[str, None] = {}  # apps to be asked for at once: new ones, and ones that may have changed
+        self._due: dict[str, None] = {}  # apps to read at once: new ones, and ones that may have changed
         self._wake = asyncio.Event()
         self._task = SharedTask(f"states of {name}")
         self._watchers: set[Subscription] = set()
         self._closed: ClosedError | None = None
         self._calls = 0
         self._changes = 0
-        self._failures = 0  # of asking, since the last answer
-        self._breaks = 0  # of the push, since it was last connected
+        self._failures = 0  # failed reads since the last answer
+        self._breaks = 0  # breaks of the push since it was last connected
         self._last_error = ""
         self._connected = False
 
-    # What watchers do. Each of these costs the same however many apps and watchers there are.
+    # Called by watchers. The cost of each does not depend on the number of apps and watchers.
 
     def stream(self, app_ids: Iterable[str], *, follow: bool) -> StateStream:
         """Return a stream over these apps; it starts at its first step."""
         return StateStream(self, app_ids, follow=follow)
 
     def opened(self, subscription: Subscription) -> None:
-        """Take note of a stream's first step."""
+        """Register a stream at its first step."""
         self._watchers.add(subscription)
         if self._closed is not None:
             subscription.fail(for_one(self._closed))
@@ -119,7 +119,7 @@ class StateFeed:
             self._task.begin(self._run)
 
     def subscribe(self, app_id: str, subscription: Subscription) -> None:
-        """Tell `subscription` the app's state, now or as soon as it is known, and each change of it."""
+        """Send `subscription` the app's state, now or as soon as it is known, and each change."""
         app = self._apps.get(app_id)
         if app is None:
             app = self._apps[app_id] = _App()
@@ -131,7 +131,7 @@ class StateFeed:
             subscription.put(app_id, app.last, app.print, gone=app.last is None)
 
     def unsubscribe(self, app_id: str, subscription: Subscription) -> None:
-        """Tell `subscription` nothing more of the app."""
+        """Stop sending `subscription` changes of the app."""
         app = self._apps.get(app_id)
         if app is None:
             return
@@ -143,24 +143,24 @@ class StateFeed:
                 self._port.on_discard(app_id)
 
     def released(self, subscription: Subscription) -> None:
-        """Take note that a stream is over; with the last one the feed stops asking."""
+        """Remove a stream that has ended; with the last one the feed stops reading."""
         self._watchers.discard(subscription)
         if not self._watchers:
             self._task.end()
 
     async def settle(self) -> None:
-        """Wait until nothing runs any more, if nobody watches."""
+        """Wait until the feed has stopped, if nobody watches."""
         await self._task.settle()
 
     async def close(self) -> None:
-        """End the feed; every stream of it ends with a ClosedError."""
+        """End the feed; all its streams end with a ClosedError."""
         self._closed = ClosedError(f"{self._name} was closed while its apps were watched")
         self._end_all(self._closed)
         self._task.end()
         await self._task.settle()
 
     def statistics(self) -> FeedStatistics:
-        """Return what the feed is doing."""
+        """Return the feed's statistics."""
         return FeedStatistics(
             apps=len(self._apps),
             watchers=len(self._watchers),
@@ -172,7 +172,7 @@ class StateFeed:
             connected=self._connected,
         )
 
-    # What the backend's reports do.
+    # Called by the backend's reports.
 
     @property
     def app_ids(self) -> Sequence[str]:
@@ -181,24 +181,24 @@ class StateFeed:
 
     @property
     def changes(self) -> int:
-        """How many changes were seen so far."""
+        """The number of changes so far."""
         return self._changes
 
     def connected(self) -> None:
-        """Note that reports are coming in, and ask for everything once."""
+        """Record that reports are coming in, and read every app once."""
         self._connected = True
         self._breaks = 0
         self._due.update(dict.fromkeys(self._apps))
         self._wake.set()
 
     def changed(self, app_ids: Iterable[str]) -> None:
-        """Ask for those of the apps that are watched."""
+        """Read those of the apps that are watched."""
         for app_id in app_ids:
             if app_id in self._apps:
                 self._ask(app_id)
 
     def apply(self, app_id: str, answer: DescribeAppResponse | AsyncSchedError | None) -> None:
-        """Hand an app's state to its watchers if it differs from what is known."""
+        """Pass an app's state to its watchers if it has changed."""
         app = self._apps.get(app_id)
         if app is None:
             return
@@ -207,7 +207,7 @@ class StateFeed:
                 subscription.fail(for_one(answer))
             return
         if answer is not None:
-            answer.native = None  # it may be large, and is kept as long as the app is watched
+            answer.native = None  # it may be large, and would be kept as long as the app is watched
         new_print = () if answer is None else fingerprint(answer)
         if app.known and new_print == app.print:
             app.last = answer
@@ -227,7 +227,7 @@ class StateFeed:
     async def _run(self) -> None:
         try:
             await (self._run_polled() if self._push is None else self._run_pushed())
-        except Exception as error:  # noqa: BLE001 - watchers must learn of a backend's mistake, not wait for ever
+        except Exception as error:  # noqa: BLE001 - watchers must get an error in a backend, not wait forever
             _log.exception("watching %s broke off", self._name)
             broken = SchedulerError(f"watching {self._name} broke off", why=repr(error), backend=self._name)
             broken.__cause__ = error
@@ -236,12 +236,12 @@ class StateFeed:
     async def _run_polled(self) -> None:
         while True:
             began = self._clock.monotonic()
-            self._due.clear()  # a whole sweep asks for all of them
+            self._due.clear()  # the sweep reads all of them
             self._pace.sweep_calls = max(await self._guarded(list(self._apps)), 1)
             await self._until_next(began)
 
     async def _until_next(self, began: float) -> None:
-        """Wait for the next sweep's time, asking for new apps as they come."""
+        """Wait for the next sweep, and read new apps as they come."""
         pause = max(self._pace.interval, self._pace.backoff(self._failures))
         while (left := began + pause - self._clock.monotonic()) > 0:
             self._wake.clear()
@@ -255,7 +255,7 @@ class StateFeed:
         both = [loop.create_task(self._push_forever()), loop.create_task(self._answer_forever())]
         try:
             done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            done.pop().result()  # neither ends but by a mistake
+            done.pop().result()  # either one ends only by an error
         finally:
             self._connected = False
             for task in both:
@@ -298,7 +298,7 @@ class StateFeed:
                 await self._clock.sleep(self._pace.backoff(self._failures))
 
     async def _guarded(self, app_ids: Sequence[str]) -> int:
-        """Ask for these apps; returns the calls that it took, 0 if it failed in a way that may pass."""
+        """Read these apps; return the number of calls, 0 after a temporary failure."""
         await self._pace.asked_pause()
         budget = budget_of(asyncio.get_running_loop())
         calls = 0
@@ -334,7 +334,7 @@ class StateFeed:
             subscription.fail(for_one(error))
 
     def _end_all(self, error: AsyncSchedError) -> None:
-        for subscription in list(self._watchers):  # those too that watch no app at the moment
+        for subscription in list(self._watchers):  # including those that watch no app now
             subscription.fail(for_one(error))
 
     async def _wait(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What a role asks for that a backend does not honour: told by every dry-run, never passed over in silence."""
+"""Report settings of roles that a backend does not support, in every dry-run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FIELDS", "Notices", "find_ignored", "find_unknown_macros", "kept_by_
 
 _log = logging.getLogger("asyncsched.schedulers")
 
-_COST = "%s bills an app for as long as it runs, and this one has no limit: set the run option timeout"
+_COST = "%s bills an app while it runs, and this app has no time limit: set the run option timeout"
 
 FIELDS: Mapping[str, Callable[[Role], bool]] = {
     "max_retries": lambda role: role.max_retries > 0,
@@ -29,11 +29,11 @@ FIELDS: Mapping[str, Callable[[Role], bool]] = {
     "resource.capabilities": lambda role: bool(role.resource.capabilities),
     "resource.devices": lambda role: bool(role.resource.devices),
 }
-"""The fields that a backend may declare in `Scheduler.ignores`, and how a role is seen to use one."""
+"""The fields that a backend may declare in `Scheduler.ignores`, and whether a role uses them."""
 
 
 QUIET = frozenset({"resource.cpu", "resource.memMB"})
-"""Fields that a dry-run tells and a log does not: most components set them, whether or not a user has asked."""
+"""Fields that are reported in a dry-run but not logged, because most components set them without the user."""
 
 
 def find_ignored(
@@ -43,22 +43,22 @@ def find_ignored(
     backend: str,
     capabilities: Collection[str] | None = None,
 ) -> Iterator[Ignored]:
-    """Yield what the roles of an app ask for in vain.
+    """Yield the settings of an app's roles that have no effect.
 
     Args:
         app: The app.
-        ignores: The fields that the backend does not honour, and why.
-        retry_policies: Which replicas the backend can start again after a failure.
+        ignores: The fields that the backend does not support, and why.
+        retry_policies: The retry policies that the backend supports.
         backend: The backend's name.
-        capabilities: Those of a resource that the backend reads; None if `ignores` says all there is to say.
+        capabilities: The capabilities of a resource that the backend uses; None if `ignores` covers all of them.
     """
-    alone = sum(role.num_replicas for role in app.roles) == 1  # then every policy means the same
+    alone = sum(role.num_replicas for role in app.roles) == 1  # then all policies mean the same
     for role in app.roles:
         for field, why in ignores.items():
             if FIELDS[field](role):
                 yield Ignored(role.name, field, why)
         if capabilities is not None and (unread := role.resource.capabilities.keys() - capabilities):
-            why = f"{backend} reads {', '.join(sorted(capabilities))}, and not {', '.join(sorted(unread))}"
+            why = f"{backend} uses {', '.join(sorted(capabilities))}, not {', '.join(sorted(unread))}"
             yield Ignored(role.name, "resource.capabilities", why)
         retried = role.max_retries > 0 and "max_retries" not in ignores and not alone
         if retried and role.retry_policy not in retry_policies:
@@ -66,13 +66,13 @@ def find_ignored(
 
 
 def kept_by_submitter(app: AppDef, option: str) -> Iterator[Ignored]:
-    """Yield for each role that a limit holds only as long as the process lives that has submitted the app."""
+    """Yield, for each role, that a limit applies only while the submitting process runs."""
     for role in app.roles:
-        yield Ignored(role.name, option, "kept by the process that submits, while it lives")
+        yield Ignored(role.name, option, "enforced only while the submitting process runs")
 
 
 class Notices:
-    """Says once what concerns whoever submits; each dry-run shows it in full.
+    """Logs each notice for submitters once; each dry-run shows them in full.
 
     Args:
         backend: The scheduler's name.
@@ -83,14 +83,14 @@ class Notices:
         self._told: set[str] = set()
 
     def tell_ignored(self, ignored: Iterable[Ignored]) -> None:
-        """Say what has no effect here."""
+        """Log the settings that have no effect here."""
         new = {each.field: str(each) for each in ignored if each.field not in self._told | QUIET}
         if new:
             self._told.update(new)
             _log.warning("%s ignores %s", self._backend, "; ".join(new.values()))
 
     def tell_cost(self) -> None:
-        """Say that an app costs money for as long as it runs, and may run for ever."""
+        """Log that an app costs money while it runs, and has no time limit."""
         if _COST not in self._told:
             self._told.add(_COST)
             _log.warning(_COST, self._backend)
@@ -101,13 +101,13 @@ def _policies(asked: RetryPolicy, offered: Collection[RetryPolicy], backend: str
 
 
 def find_unknown_macros(app: AppDef) -> Iterator[Ignored]:
-    """Yield what looks like a macro where macros are filled in, and is none; what may be a secret is not looked at."""
+    """Yield texts that look like macros but are not, in fields with macros; possible secrets are skipped."""
     for role in app.roles:
         env = {name: value for name, value in role.env.items() if not isinstance(value, SecretRef)}
         for field, value in {"args": role.args, "env": env, "metadata": role.metadata}.items():
             names = dict.fromkeys(name for text in _texts(masked(value)) for name in unknown_macros(text))
             for name in names:
-                why = f"it is none of the macros; write $${{{name}}} in {field} where a program is to read it"
+                why = f"it is not a macro; write $${{{name}}} in {field} if a program should get it"
                 yield Ignored(role.name, f"${{{name}}}", why)
 
 

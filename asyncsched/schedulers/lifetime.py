@@ -1,4 +1,4 @@
-"""What every operation of a scheduler keeps to: its loop, its time, and leaving nothing half done."""
+"""The rules of every operation of a scheduler: its loop, its timeout, and cleaning up after failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("asyncsched.schedulers")
 
 
 class Tunables(TypedDict, total=False):
-    """The parameters that every scheduler takes; a backend hands them on to `Scheduler`."""
+    """The parameters that every scheduler accepts; a backend passes them on to `Scheduler`."""
 
     request_timeout: float
     retry_for: float
@@ -31,7 +31,7 @@ class Tunables(TypedDict, total=False):
 
 
 class SchedulerBounds(AsyncOnly):
-    """Who a scheduler is, whether it is open, and what a backend may use to keep within its bounds."""
+    """The identity of a scheduler, whether it is open, and helpers for timeouts and cleanup."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SchedulerBounds(AsyncOnly):
         cleanup_timeout: float = 10.0,
         clock: Clock | None = None,
     ) -> None:
-        check_session(session_name)  # else the apps would run, and nobody could name them
+        check_session(session_name)  # otherwise apps would run without a valid handle
         self.backend = backend
         self.session_name = session_name
         self.request_timeout = request_timeout
@@ -58,12 +58,12 @@ class SchedulerBounds(AsyncOnly):
         return f"<{type(self).__name__} {self.backend} session={self.session_name!r} {state}>"
 
     def _enter(self) -> None:
-        """Check, at the start of every operation, that the scheduler is open and on its loop."""
+        """Check that the scheduler is open and on its loop; called at the start of every operation."""
         self._check_open()
         self._loop = one_loop(self._loop, f"this {self.backend} scheduler")
 
     def _on(self, app_id: str) -> None:
-        """Do the same at the start of an operation on one app, and check its id."""
+        """Do the same for an operation on one app, and check the app's id."""
         self._enter()
         check_app_id(app_id)
 
@@ -72,7 +72,7 @@ class SchedulerBounds(AsyncOnly):
             raise ClosedError(f"this {self.backend} scheduler is closed", fix="make a new one")
 
     async def _within(self, operation: str, work: Awaitable[ResultT]) -> ResultT:
-        """Bound an operation by `retry_for` seconds."""
+        """Limit an operation to `retry_for` seconds."""
         timeout = self.clock.deadline(self.retry_for)
         try:
             async with timeout:
@@ -94,7 +94,7 @@ class SchedulerBounds(AsyncOnly):
 
     @asynccontextmanager
     async def _or_removed(self, app_id: str, remove: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
-        """Run a body that makes things; if it fails or is cancelled, `remove` them before the exception goes on."""
+        """Run a block that creates things; if it fails or is cancelled, `remove` them, then let the error continue."""
         try:
             yield
         except BaseException as error:
@@ -107,20 +107,20 @@ class SchedulerBounds(AsyncOnly):
             raise
 
     async def _removed(self, remove: Callable[[], Coroutine[Any, Any, None]]) -> str:
-        """Run `remove` to its end or its deadline, cancelled or not; returns why it failed, if it did."""
+        """Run `remove` to its end or timeout, even if cancelled; return why it failed, if it did."""
         removing = asyncio.create_task(remove())
         try:
             await outlast([removing], self.cleanup_timeout)
         except asyncio.CancelledError:
-            pass  # it has been waited for all the same, and the exception that is on its way says more
+            pass  # the wait is complete, and the exception that is being raised says more
         if not removing.done():
             removing.cancel()
-            return f"no end within {self.cleanup_timeout:g} s"
+            return f"it did not end within {self.cleanup_timeout:g} s"
         return "" if (error := removing.exception()) is None else str(error) or repr(error)
 
 
 def _last_failure(expired: TimeoutError) -> SchedulerError | None:
-    """Return what a call was tried again after when its time was over, if anything: `Backoff` leaves it there."""
+    """Return the last failure before a timeout, if any; `Backoff` stores it there."""
     cancelled = expired.__cause__
     failure = None if cancelled is None else cancelled.__cause__
     return failure if isinstance(failure, SchedulerError) else None

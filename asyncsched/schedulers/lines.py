@@ -1,4 +1,4 @@
-"""Text as lines: the small functions that the documents offer beside `Scheduler`."""
+"""Small functions for lines of text, from the TorchX documents."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LineT = TypeVar("LineT", bound=str)
 
 
 def filter_regex(regex: str, data: Iterable[LineT]) -> Iterator[LineT]:
-    """Iterate over those lines in which a regular expression is found (`re.search`).
+    """Iterate over the lines that match a regular expression (`re.search`).
 
     Raises:
-        re.error: It is not a regular expression.
+        re.error: It is not a valid regular expression.
     """
     search = re.compile(regex).search
     return (line for line in data if search(line))
@@ -27,6 +27,6 @@ def split_lines(text: str) -> list[str]:
 
 
 def split_lines_iterator(chunks: Iterable[str]) -> Iterator[str]:
-    """Iterate over the lines of each text; a line that goes on in the next one comes in two pieces."""
+    """Iterate over the lines of each text; a line that continues in the next text comes in two pieces."""
     for chunk in chunks:
         yield from split_lines(chunk)

@@ -1,4 +1,4 @@
-"""Which replicas' logs are open, while an app starts, restarts and ends."""
+"""Open the logs of replicas while an app starts, restarts and ends."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OpenSources = Callable[[DescribeAppResponse, Sequence[ReplicaStatus], LogQuery],
 
 
 class LogOpener:
-    """Opens the sources of one log stream: those of the replicas there are, and, when tailing, of those to come.
+    """Opens the sources of one log stream: for existing replicas and, when following, for new ones.
 
     Args:
-        describe: Tells the app's state once.
-        watch: Tells it as it changes.
+        describe: Returns the app's state.
+        watch: Streams the app's states.
         sources: Makes the sources of replicas.
-        clock: Tells when `until` has come.
-        place: Where apps run, for messages.
+        clock: The time source for `until`.
+        place: The place where apps run, for messages.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class LogOpener:
         self._shared: list[LogSource] = []
 
     async def __call__(self, query: LogQuery, sink: LogSink) -> None:
-        """Add sources to `sink`; returns when no more can come."""
+        """Add sources to `sink`; return when no more can come."""
         if query.tail and await self._follow(query, sink):
             return
-        query = query._replace(tail=False)  # all that is wanted has been written
+        query = query._replace(tail=False)  # all wanted lines exist
         await self._update(self._existing(await self._describe(query.app_id), query), query, sink)
 
     async def _follow(self, query: LogQuery, sink: LogSink) -> bool:
-        """Add sources until the app has ended or `until` has come; returns False if that came before any word of it."""
+        """Add sources until the app has ended or `until` has come; return False if that came before any state."""
         told = False
         watch = self._watch(query.app_id)
         try:
@@ -79,13 +79,13 @@ class LogOpener:
         return told
 
     async def _next(self, watch: StateStream, query: LogQuery) -> StateEvent | None:
-        """Return the next change; None when the time `until` has come."""
+        """Return the next change; None when `until` has come."""
         left = None if query.until_ns is None else (query.until_ns - self._clock.time_ns()) / 1e9
         if left is not None and left <= 0:
             return None
         timeout = self._clock.timeout(left)
         try:
-            async with timeout:  # a step of a watch that times out loses nothing
+            async with timeout:  # a watch loses nothing if a step times out
                 return await anext(watch, None)
         except TimeoutError:
             if not timeout.expired:
@@ -112,13 +112,13 @@ class LogOpener:
                 await budget.breathe()
         for replica in changed:
             key = (replica.role, replica.id)
-            self._told[key] = copy.copy(replica)  # a backend may go on changing its own
+            self._told[key] = copy.copy(replica)  # a backend may change its object later
             for source in self._open[key] or self._shared:
                 source.observe(replica)
             await budget.breathe()
 
     def _existing(self, app: DescribeAppResponse | None, query: LogQuery) -> DescribeAppResponse:
-        """Return the app; raise UnknownAppError if it, or something of it that is asked for, does not exist."""
+        """Return the app; raise UnknownAppError if the app, or a requested role or replica, does not exist."""
         if app is None:
             where = f" in {place}" if (place := self._place()) else ""
             what = f"no app {query.app_id}{where}"
@@ -129,7 +129,7 @@ class LogOpener:
 
 
 def _check_selection(app: DescribeAppResponse, query: LogQuery) -> bool:
-    """Raise UnknownAppError, naming what there is, for what there is not; returns False while nothing is known."""
+    """Raise UnknownAppError, listing what exists, for a missing role or replica; return False while none is known."""
     sizes = {role.name: role.num_replicas for role in app.roles}
     for replica in app.replicas:
         sizes[replica.role] = max(sizes.get(replica.role, 0), replica.id + 1)

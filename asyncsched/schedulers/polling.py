@@ -1,4 +1,4 @@
-"""When a feed asks: as often as its budget allows, less often while it fails, never when the service wants a pause."""
+"""The pace of a feed: as its budget allows, slower after failures, and respecting pauses that the service asks for."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MOST_STRETCH = 64.0
 
 
 class FeedPace:
-    """Tells how long to wait before the next call, the next sweep and the next try.
+    """Decides how long to wait before the next call, the next sweep and the next try.
 
     Args:
-        clock: Tells the time.
-        calls_per_second: How many calls a sweep may make in a second.
-        shortest: The least number of seconds between two sweeps.
+        clock: The time source.
+        calls_per_second: Most calls per second of a sweep.
+        shortest: Fewest seconds between two sweeps.
     """
 
     def __init__(self, clock: Clock, *, calls_per_second: float, shortest: float) -> None:
@@ -26,9 +26,9 @@ class FeedPace:
         self._gap = 1.0 / calls_per_second
         self._shortest = shortest
         self._stretch = 1.0  # grows while the service throttles
-        self._not_before = 0.0  # the service has asked for a pause until then
+        self._not_before = 0.0  # the end of a pause that the service asked for
         self.sweep_calls = 1
-        """The calls that the last sweep took."""
+        """The number of calls of the last sweep."""
 
     @property
     def interval(self) -> float:
@@ -36,23 +36,23 @@ class FeedPace:
         return max(self._shortest, self.sweep_calls * self._gap) * self._stretch
 
     def backoff(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures in a row."""
+        """Return the seconds to wait after this many failures in a row."""
         return pause_after(failures, shortest=self._shortest, longest=LONGEST_BACKOFF) if failures else 0.0
 
     def worked(self) -> None:
-        """Take note of a success."""
+        """Record a success."""
         self._stretch = max(1.0, self._stretch * 0.9)
 
     def throttled(self, error: ThrottledError) -> None:
-        """Take note that the service asks for fewer calls."""
+        """Record that the service throttled a call."""
         self._stretch = min(self._stretch * 2, MOST_STRETCH)
         self._not_before = self._clock.monotonic() + (error.retry_after or 0.0)
 
     async def between_calls(self) -> None:
-        """Wait as long as two calls of one sweep have to lie apart."""
+        """Wait between two calls of one sweep."""
         await self._clock.sleep(self._gap * self._stretch)
 
     async def asked_pause(self) -> None:
-        """Wait for what is left of a pause that the service has asked for."""
+        """Wait for the rest of a pause that the service asked for."""
         if (left := self._not_before - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)

@@ -1,4 +1,4 @@
-"""Which schedulers there are: the built-in ones and those of plugins, none of them imported before it is asked for."""
+"""The registry of schedulers: built-in ones and plugins, each imported on first use."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _log = logging.getLogger("asyncsched.schedulers")
 
 
 class SchedulerFactory(Protocol):
-    """Makes a scheduler; does no I/O and needs no running loop."""
+    """Makes a scheduler, without I/O and without a running loop."""
 
     def __call__(self, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
-        """Return a scheduler whose apps are marked with `session_name`."""
+        """Return a scheduler for the session `session_name`."""
         ...
 
 
 class Ahead(Protocol):
-    """What a backend has begun before its scheduler is there."""
+    """Preparations of a backend that began before its scheduler was created."""
 
     def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
-        """Have the scheduler use it, before anything else is done there."""
+        """Let the scheduler use it; call this before any operation of the scheduler."""
         ...
 
     def drop(self) -> None:
-        """Have it end, unless a scheduler uses it."""
+        """End it, unless a scheduler uses it."""
         ...
 
 
@@ -52,14 +52,14 @@ class _LazyFactory:
 
     @property
     def takes(self) -> Sequence[str]:
-        """What it takes beside the session's name and `Tunables`."""
+        """Its parameters, without the session's name and `Tunables`."""
         return self._built_in.takes
 
     def __call__(self, /, session_name: str, **kwargs: object) -> Scheduler[Any, Any]:
         built_in = self._built_in
         if built_in.package:
             check_package(self._name, built_in.package, built_in.extra)
-        # An import error from here on is a fault of what is installed, and shows itself.
+        # An import error from here on is a fault in an installed package, and is raised as it is.
         create = importlib.import_module(built_in.module).create_scheduler
         check_parameters(self._name, self, kwargs)
         return cast("Scheduler[Any, Any]", create(session_name, **kwargs))
@@ -69,7 +69,7 @@ class _LazyFactory:
 
 
 class _PluginFactory:
-    """A factory that loads an entry point when it is called, and checks what it makes."""
+    """A factory that loads an entry point when it is called, and checks its result."""
 
     def __init__(self, entry: EntryPoint) -> None:
         self._entry = entry
@@ -79,7 +79,7 @@ class _PluginFactory:
         if _is_scheduler(made):
             return made
         try:
-            from asyncsched.schedulers.blocking import from_blocking  # only such a plugin pays for it
+            from asyncsched.schedulers.blocking import from_blocking  # imported late: only such a plugin needs it
 
             return from_blocking(made, backend=self._entry.name, session_name=session_name)
         except ConfigError as error:
@@ -96,7 +96,7 @@ class _PluginFactory:
             check_parameters(self._entry.name, create, kwargs)
             return create(session_name, **kwargs)
         except AsyncSchedError:
-            raise  # it says itself what it misses
+            raise  # its message says what is missing
         except (Exception, SystemExit) as error:
             raise ConfigError(
                 f"the scheduler {self._entry.name} cannot be loaded from {self._entry.value}",
@@ -115,13 +115,13 @@ def _is_scheduler(made: object) -> TypeGuard[Scheduler[Any, Any]]:
 
 
 def check_extra(name: str) -> None:
-    """Raise MissingExtraError if the extra of a scheduler of our own is not installed."""
+    """Raise MissingExtraError if the extra of a built-in scheduler is not installed."""
     built_in = BUILT_IN[name]
     check_package(name, built_in.package, built_in.extra)
 
 
 def check_package(needed_by: str, package: str, extra: str) -> None:
-    """Raise MissingExtraError, with the command that installs it, if a package is not there."""
+    """Raise MissingExtraError, with the command that installs it, if a package is not installed."""
     if not _is_there(package):
         raise MissingExtraError(
             f"{needed_by} needs the package {package}",
@@ -131,14 +131,14 @@ def check_package(needed_by: str, package: str, extra: str) -> None:
 
 
 def find_built_in(name: str) -> SchedulerFactory | None:
-    """Return the factory of a scheduler of our own, None if there is none; no installed package is looked at."""
+    """Return the factory of a built-in scheduler, None if there is none; plugins are not searched."""
     _check_text(name)
     built_in = BUILT_IN.get(name)
     return _LazyFactory(name, built_in) if built_in is not None and _has_landed(built_in) else None
 
 
 def get_scheduler_factories() -> dict[str, SchedulerFactory]:
-    """Return the factories of all schedulers by name, the default first; backends are imported when one is called."""
+    """Return the factories of all schedulers by name, the default first; calling one imports its backend."""
     factories: dict[str, SchedulerFactory] = {
         name: _LazyFactory(name, built_in) for name, built_in in BUILT_IN.items() if _has_landed(built_in)
     }
@@ -153,48 +153,48 @@ def get_scheduler_factories() -> dict[str, SchedulerFactory]:
 
 
 def get_default_scheduler_name() -> str:
-    """Return the name of the scheduler that is used when none is named."""
+    """Return the name of the default scheduler."""
     return next(iter(BUILT_IN))  # it is part of every release
 
 
 def known_names() -> Sequence[str]:
-    """Return the names of all schedulers of our own, those included that are not part of this release."""
+    """Return the names of all built-in schedulers, including those that are not part of this release."""
     return tuple(BUILT_IN)
 
 
 def parameters_of(name: str) -> Sequence[str]:
-    """Return the parameters of a scheduler of our own that may be configured: it reads them once, when it is made."""
+    """Return the parameters of a built-in scheduler that can be configured; it reads them when it is created."""
     built_in = BUILT_IN.get(name)
     return built_in.parameters if built_in is not None else ()
 
 
 def variables_of(name: str) -> Sequence[str]:
-    """Return the environment variables that a scheduler of our own reads itself: they are not run options."""
+    """Return the environment variables that a built-in scheduler reads itself; they are not run options."""
     built_in = BUILT_IN.get(name)
     return built_in.variables if built_in is not None else ()
 
 
 def refuse_parameters(name: str, options: Iterable[str]) -> None:
-    """Raise RunOptionError for a run option that is a parameter of the scheduler."""
+    """Raise RunOptionError for a run option that is really a parameter of the scheduler."""
     for option in options:
         if option in parameters_of(name):
             raise RunOptionError(
-                f"{option} is a parameter of the scheduler {name}, and not a run option",
+                f"{option} is a parameter of the scheduler {name}, not a run option",
                 key=option,
-                why="an app's handle does not name it: all that one scheduler does is done in one place",
+                why="a scheduler works in one place, because an app's handle does not contain it",
                 fix=f"set ASYNCSCHED_{name.upper()}_{option.upper()}, write {option} into [scheduler.{name}], or pass "
                 f'Runner(..., {name}={{"{option}": ...}})',
             )
 
 
 def begin_ahead(name: str | None) -> Ahead | None:
-    """Begin what the first submit to a scheduler would wait for, before anything of it is imported.
+    """Begin preparations for the first submit to a scheduler, before the scheduler is imported.
 
     Args:
-        name: The scheduler's name; None for the default one.
+        name: The scheduler's name; None for the default scheduler.
 
     Returns:
-        What was begun; None where there is nothing to begin, or where it failed: the submit will say so.
+        The preparations; None if there are none, or if they failed, which the submit will report.
     """
     built_in = BUILT_IN.get(name or get_default_scheduler_name())
     if built_in is None or not built_in.begins_ahead:
@@ -210,8 +210,8 @@ def get_scheduler(name: str, session_name: str, **kwargs: object) -> Scheduler[A
 
     Raises:
         UnknownSchedulerError: There is none; the message names the nearest.
-        ConfigError: It takes no such parameter; the message names the nearest.
-        MissingExtraError: Its package is not installed; the message says which ``pip install`` brings it.
+        ConfigError: It has no such parameter; the message names the nearest.
+        MissingExtraError: Its package is not installed; the message says what to ``pip install``.
     """
     factory = find_built_in(name) or find_factory(name, get_scheduler_factories())
     return factory(session_name, **kwargs)
@@ -233,15 +233,15 @@ def find_factory(name: str, factories: Mapping[str, SchedulerFactory]) -> Schedu
 
 def _check_text(name: object) -> None:
     if not isinstance(name, str):
-        from asyncsched.specs.given import not_a_scheduler_name  # only a wrong call pays for it
+        from asyncsched.specs.given import not_a_scheduler_name  # imported late: only a wrong call needs it
 
         raise not_a_scheduler_name(name)
 
 
 def check_parameters(scheduler: str, factory: Callable[..., object], parameters: Mapping[str, object]) -> None:
-    """Raise ConfigError for a parameter that a scheduler's factory does not take; the message names the nearest.
+    """Raise ConfigError for a parameter that a scheduler's factory does not have; the message names the nearest.
 
-    No backend of our own is imported for it.
+    It imports no built-in backend.
     """
     if not parameters:
         return
@@ -256,7 +256,7 @@ def check_parameters(scheduler: str, factory: Callable[..., object], parameters:
 
 
 def _parameters_of(factory: Callable[..., object]) -> tuple[str, Sequence[str] | None]:
-    """Return the name of the first parameter, which is the session's name, and those of all others; None for any."""
+    """Return the name of the first parameter, for the session's name, and of all others; None if it accepts any."""
     import inspect
 
     from asyncsched.schedulers.lifetime import Tunables
@@ -285,11 +285,11 @@ def _has_landed(built_in: BuiltIn) -> bool:
 
 
 def _is_there(module: str) -> bool:
-    from importlib.util import find_spec  # only who asks for a scheduler by its name pays for it
+    from importlib.util import find_spec  # imported late: only a scheduler asked for by name needs it
 
     try:
         return find_spec(module) is not None
-    except ImportError:  # a finder that keeps packages out says so
+    except ImportError:  # raised by an import finder that blocks packages
         return False
 
 

@@ -1,4 +1,4 @@
-"""What a scheduler answers: about one app, in a list, and when something changes."""
+"""The answers of a scheduler: descriptions, rows of lists, and events."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from asyncsched.specs.value import Value
 __all__ = ["DescribeAppResponse", "Fingerprint", "ListAppResponse", "StateEvent", "fingerprint", "own_copy"]
 
 Fingerprint: TypeAlias = tuple[object, ...]
-"""What a watch compares of an app; see `fingerprint`."""
+"""The values of an app that a watch compares; see `fingerprint`."""
 
 NOT_SET = "<NOT_SET>"
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class DescribeAppResponse(Value):
-    """What is known of an app.
+    """The description of an app.
 
-    A response is the caller's: what is changed in it changes nothing for anybody else.
+    A response belongs to the caller; changing it affects nothing else.
 
     Attributes:
         app_id: The app.
         state: Its state.
-        num_restarts: How often it was restarted as a whole; -1 where the service does not tell.
-        msg: Why it failed, or what it waits for. Backends set "" where there is nothing to say; ``<NONE>`` is the
-            default of one that is made by hand.
+        num_restarts: How often the whole app was restarted; -1 if the service does not report it.
+        msg: Why it failed, or what it waits for. Backends set "" if there is nothing to say; ``<NONE>`` is the default
+            of a response that is made by hand.
         structured_error_msg: The error file of the replica that failed first, as JSON; ``<NONE>`` if there is none.
-        ui_url: A page that shows it.
-        roles_statuses: The state of each replica.
-        roles: The roles as far as they can be rebuilt.
-        name: The name that it was given in its AppDef.
+        ui_url: The address of its page in the service's web UI.
+        roles_statuses: The status of each role, with its replicas.
+        roles: The roles, as far as they can be restored.
+        name: The name in its AppDef.
         session: The session that submitted it.
         created_at: When it was submitted, aware UTC.
         started_at: When its first replica started.
         finished_at: When its last replica ended.
-        metadata: The AppDef's metadata, where the service keeps it.
+        metadata: The AppDef's metadata, if the service keeps it.
         cause: Why it failed or cannot start, as a kind; None while nothing is wrong.
-        native_id: What the service itself calls it, where that is something else than `app_id`.
-        native: What the backend has read, for its own log sources: it is neither printed, compared, copied nor
-            pickled, and a watch drops it.
+        native_id: The service's id, if it differs from `app_id`.
+        native: The service's data, for the backend's log sources. It is not printed, compared, copied or pickled, and
+            a watch drops it.
     """
 
     app_id: str = NOT_SET
@@ -85,7 +85,7 @@ _NAMES = tuple(item.name for item in fields(DescribeAppResponse))
 
 
 def own_copy(response: DescribeAppResponse) -> DescribeAppResponse:
-    """Return a copy that shares nothing that can change, and is without `native`."""
+    """Return a deep copy without `native`."""
     copy = object.__new__(DescribeAppResponse)
     for name in _NAMES:
         setattr(copy, name, getattr(response, name))
@@ -98,7 +98,7 @@ def own_copy(response: DescribeAppResponse) -> DescribeAppResponse:
 
 def _copied_status(status: RoleStatus) -> RoleStatus:
     replicas: list[ReplicaStatus] = []
-    for replica in status.replicas:  # a thousand of them for each who watches: what they hold cannot change
+    for replica in status.replicas:  # there may be thousands; their values are immutable, so a shallow copy is enough
         copy = object.__new__(ReplicaStatus)
         copy.__dict__ = replica.__dict__.copy()
         replicas.append(copy)
@@ -107,9 +107,9 @@ def _copied_status(status: RoleStatus) -> RoleStatus:
 
 @dataclass(slots=True, eq=False, repr=False)
 class ListAppResponse(Value):
-    """One app in a list; a row is the caller's, who may assign to it.
+    """One app in a list; a row belongs to the caller, who may change it.
 
-    Its hash is that of id, handle and state: a row that is in a set or a dict is left as it is.
+    Its hash depends on id, handle and state, so do not change a row that is in a set or a dict.
 
     Attributes:
         app_id: The app.
@@ -117,8 +117,8 @@ class ListAppResponse(Value):
         app_handle: Its handle.
         name: The name that it was given in its AppDef.
         session: The session that submitted it.
-        created_at: When it was submitted, aware UTC, where that is known.
-        native_id: What the service itself calls it, where that is something else than `app_id`.
+        created_at: When it was submitted, aware UTC, if known.
+        native_id: The service's id, if it differs from `app_id`.
     """
 
     app_id: str
@@ -134,13 +134,13 @@ class ListAppResponse(Value):
 
 
 class StateEvent(NamedTuple):
-    """A change of an app, or its present state when a watch begins.
+    """A change of an app, or its present state at the start of a watch.
 
     Attributes:
         app_id: The app.
-        previous: What the watch had told of it before; None at first.
-        current: What is known of it now; None if nothing ever was.
-        gone: Whether the service does not know it (any more); `current` is then what was known last.
+        previous: The watch's previous description; None at first.
+        current: The newest description; None if the app was never found.
+        gone: Whether the service does not know it (any more); then `current` is the last description.
     """
 
     app_id: str
@@ -150,18 +150,18 @@ class StateEvent(NamedTuple):
 
     @property
     def state(self) -> AppState:
-        """The app's state; UNKNOWN for one that is gone without having ended."""
+        """The app's state; UNKNOWN if it is gone but has not ended."""
         if self.current is None or (self.gone and not self.current.state.is_terminal()):
             return AppState.UNKNOWN
         return self.current.state
 
     def is_terminal(self) -> bool:
-        """Tell whether this is the app's last event: the app has ended, or its service does not know it any more."""
+        """Return whether this is the app's last event: it has ended, or its service no longer knows it."""
         return self.gone or (self.current is not None and self.current.state.is_terminal())
 
 
 def fingerprint(response: DescribeAppResponse) -> Fingerprint:
-    """Return what a watch compares: state, message, restarts, and each replica's state and restarts."""
+    """Return the values that a watch compares: state, message, restarts, and each replica's state and restarts."""
     return (
         response.state,
         response.msg,

@@ -1,4 +1,4 @@
-"""Whether what is to be run is an app: the mistakes that callers without types make, each told with what was meant."""
+"""Check the types of apps and arguments, for callers without a type checker; messages say what was probably meant."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def check_roles(app: object) -> None:
-    """Raise UsageError for what is not an app, and ConfigError for an app whose roles are not a list of roles."""
+    """Raise UsageError for a value that is not an app, and ConfigError if its roles are not a list of roles."""
     if not isinstance(app, AppDef):
         raise _not_an_app(app)
     roles = cast("object", app.roles)
@@ -60,16 +60,16 @@ def _not_an_app(given: object) -> UsageError:
     elif isinstance(given, Role):
         fix = "write AppDef(name, roles=[role])"
     elif hasattr(given, "attempts") and hasattr(given, "app"):
-        return UsageError(f"app must be an AppDef, got {kind(given)}", fix="it is started already; its app is job.app")
+        return UsageError(f"app must be an AppDef, got {kind(given)}", fix="it runs already; its app is job.app")
     elif hasattr(given, "request") and hasattr(given, "app_id"):
-        fix = "a dry-run is launched by schedule(info)"
+        fix = "use schedule(info) to launch a dry-run"
     elif is_a(given, list, tuple):
         fix = "launch them one by one"
     elif callable(given) and not isinstance(given, type):
-        fix = "call it, and give what it returns; run_component does so by its name"
+        fix = "call it, and pass its result; or pass its name to run_component"
     error = unexpected("app", given, "an AppDef", fix)
     if type(given).__name__ == AppDef.__name__:
-        error.why = f"its class is that of {type(given).__module__}, and not of asyncsched.specs"
+        error.why = f"its class is from {type(given).__module__}, not from asyncsched.specs"
     return error
 
 
@@ -79,7 +79,7 @@ def _foreign(value: object, wanted: type) -> str:
 
 
 def check_role(role: Role) -> None:
-    """Raise ConfigError for a role with a field that is empty, of another type, or that cannot be meant."""
+    """Raise ConfigError for a role with a field that is empty, of the wrong type, or surely a mistake."""
     who = f"role {role.name!r}"
     if not isinstance(cast("object", role.min_replicas), (int, type(None))):
         raise ConfigError(
@@ -112,32 +112,32 @@ def check_image(role: Role) -> None:
 
 
 def check_name(what: str, name: object) -> None:
-    """Raise ConfigError for a name that is not text, or that no file, label or terminal can hold."""
+    """Raise ConfigError for a name that is not a str, or is not valid in files, labels or terminals."""
     if not isinstance(name, str):
         raise ConfigError(f"{what} has the name {name!r}: write a text")
     if half := half_character(name):
         raise ConfigError(
             f"{what} has the name {name!r}",
-            why=f"{half}: no service keeps it",
-            fix="use text that UTF-8 can hold; in a shell, a UTF-8 locale such as LANG=C.UTF-8",
+            why=f"{half}: no service accepts it",
+            fix="use text that UTF-8 can encode; in a shell, set a UTF-8 locale such as LANG=C.UTF-8",
         )
 
 
 def check_dryrun(given: object) -> None:
-    """Raise UsageError for what is not a dry-run, where one is scheduled."""
+    """Raise UsageError for a value that is not a dry-run."""
     if not isinstance(given, AppDryRunInfo):
-        fix = "a request that was made by hand is scheduled as AppDryRunInfo(request)"
+        fix = "to schedule a request that you made by hand, pass AppDryRunInfo(request)"
         if isinstance(given, AppDef):
-            fix = "launch an app by run(app), or submit(app) of its scheduler"
+            fix = "launch an app with run(app), or with submit(app) of its scheduler"
         elif isinstance(given, str):
-            fix = "what has a handle or an id is launched already"
+            fix = "an app with a handle or an id is launched already"
         raise unexpected("dryrun_info", given, "an AppDryRunInfo, as a dry-run returns it", fix)
 
 
 def check_app_id(app_id: object) -> None:
-    """Raise UsageError for what is not an app's id, such as its handle: to a scheduler it would be an unknown app."""
+    """Raise UsageError for a value that is not an app's id, such as a handle, which would be an unknown app."""
     if not isinstance(app_id, str):
-        raise unexpected("app_id", app_id, "the id of one app", _id_of(app_id))
+        raise unexpected("app_id", app_id, "one app's id", _id_of(app_id))
     if "://" in app_id:
         raise UsageError(
             f"app_id must be an app's id, got the handle {app_id!r}",
@@ -148,13 +148,13 @@ def check_app_id(app_id: object) -> None:
 def _id_of(given: object) -> str:
     if hasattr(given, "app_id"):
         return "use its app_id"
-    return "describe_many, cancel_many and watch take many" if isinstance(given, Iterable) else ""
+    return "describe_many, cancel_many and watch take several" if isinstance(given, Iterable) else ""
 
 
 def check_app_ids(app_ids: object) -> list[str]:
-    """Return the ids that were given, each once; raise UsageError for one text, whose letters would be the ids."""
+    """Return the given ids, each once; raise UsageError for a single str, whose letters would be the ids."""
     if isinstance(app_ids, str):
-        raise UsageError(f"app_ids must be an iterable of ids, got the text {app_ids!r}", fix=f"write [{app_ids!r}]")
+        raise UsageError(f"app_ids must be an iterable of ids, got the str {app_ids!r}", fix=f"write [{app_ids!r}]")
     ids = as_several("app_ids", app_ids, "an app's id")
     for app_id in ids:
         check_app_id(app_id)
@@ -162,7 +162,7 @@ def check_app_ids(app_ids: object) -> list[str]:
 
 
 def check_rows(states: object, since: object, limit: object) -> None:
-    """Raise UsageError for what no list of apps can be narrowed by."""
+    """Raise UsageError for wrong filters of a list of apps."""
     wanted = "a collection of AppState"
     if isinstance(states, (AppState, str)):
         named = states if isinstance(states, AppState) else AppState.__members__.get(states.upper())
@@ -173,7 +173,7 @@ def check_rows(states: object, since: object, limit: object) -> None:
         raise unexpected("states", states, wanted, "write states=[AppState.RUNNING]")
     for state in () if states is None else cast("Iterable[object]", states):
         if not isinstance(state, AppState):
-            raise UsageError(f"states must be {wanted}, one is {kind(state)}", fix="write AppState.RUNNING")
+            raise UsageError(f"states must be {wanted}, got one with {kind(state)}", fix="write AppState.RUNNING")
     check_time("since", since)
     if limit is not None and not _is_number(limit, int):
         raise unexpected("limit", limit, "a whole number")
@@ -189,22 +189,22 @@ def check_group(group: object) -> None:
 
 
 def check_workspace(workspace: object) -> None:
-    """Raise UsageError for what is no text that names a directory or a URL."""
+    """Raise UsageError for a workspace that is not a path or URL."""
     if not isinstance(workspace, (str, type(None))):
         fix = "write str(path)" if is_a(workspace, os.PathLike) else ""
-        raise unexpected("workspace", workspace, "the path of a directory or a URL, as a text", fix)
+        raise unexpected("workspace", workspace, "the path of a directory or a URL, as a str", fix)
 
 
 def check_session(name: object) -> None:
-    """Raise ConfigError for the name of a session that cannot stand in a handle: nobody could name its apps."""
+    """Raise ConfigError for the name of a session that is not valid in a handle."""
     check_name("the session", name)
     text = cast("str", name)
     try:
         make_app_handle("scheduler", text, "app")
     except MalformedHandleError as error:
         raise MalformedHandleError(
-            f"the session has the name {text!r}",
-            why="a handle is scheduler://session/app_id, so that a session's name holds no slash",
+            f"the session's name must not contain a slash, got {text!r}",
+            why="a handle is scheduler://session/app_id",
             fix=f"write {text.replace('/', '-')!r}",
         ) from error
 
@@ -213,23 +213,23 @@ def _check_entrypoint(who: str, entrypoint: object) -> None:
     if not entrypoint or entrypoint == MISSING:
         raise ConfigError(f"{who} has no entrypoint: name the program that it runs")
     if not isinstance(entrypoint, str):
-        raise ConfigError(f"{who} has the entrypoint {_shown(entrypoint)}: it is one text, the rest are args")
-    # A path may hold spaces; a program that is looked for by its name does not.
+        raise ConfigError(f"{who} has the entrypoint {_shown(entrypoint)}: it must be a str; put the rest into args")
+    # A path may contain spaces; the name of a program in PATH does not.
     if "/" in (entrypoint.split() or [""])[0] or len(entrypoint.split()) < 2:
         return
     program, *args = words(replaced(entrypoint, MASK))
     raise ConfigError(
         f"{who} has entrypoint={replaced(entrypoint, MASK)!r}",
-        why="it is the program alone: no shell takes it apart",
+        why="the entrypoint is only the program, and no shell splits it",
         fix=f"write entrypoint={program!r}, args={args!r}; a path with a space begins with / or ./",
     )
 
 
 def _check_numbers(who: str, role: Role) -> None:
     if not _is_number(role.num_replicas, int):
-        raise ConfigError(f"{who} has {role.num_replicas!r} replicas: write a number")
+        raise ConfigError(f"{who} has num_replicas={role.num_replicas!r}: write a number, at least 1")
     if role.num_replicas <= 0:
-        raise ConfigError(f"{who} has {role.num_replicas} replicas: it needs at least one")
+        raise ConfigError(f"{who} has num_replicas={role.num_replicas}: it must be at least 1")
     if not _is_number(role.max_retries, int) or role.max_retries < 0:
         raise ConfigError(f"{who} has max_retries={role.max_retries!r}", fix="write a number, at least 0")
 
@@ -241,22 +241,22 @@ def _is_number(value: object, *types: type) -> bool:
 def _check_args(who: str, args: object) -> None:
     if isinstance(args, str) or not isinstance(args, Iterable):
         shown = replaced(str(args), MASK)
-        raise ConfigError(f"{who} has args={shown!r}: they are a list, such as {words(shown)!r}")
+        raise ConfigError(f"{who} has args={shown!r}: write a list, such as {words(shown)!r}")
     for arg in cast("Iterable[object]", args):
         if not isinstance(arg, str):
-            raise ConfigError(f"{who} has the argument {arg!r}: each is a text, write {str(arg)!r}")
+            raise ConfigError(f"{who} has the argument {arg!r}: each must be a str, write {str(arg)!r}")
 
 
 def _check_env(who: str, env: object) -> None:
     if not isinstance(env, Mapping):
-        raise ConfigError(f"{who} has an env that is {kind(env)}: it is a dict of texts by name")
+        raise ConfigError(f"{who} has an env that is {kind(env)}: it must be a dict of str by name")
     for name, value in cast("Mapping[object, object]", env).items():
         if not isinstance(name, str) or not name or "=" in name:
             shown = Keeper(dict(cast("Mapping[object, object]", env))).name(name) if isinstance(name, str) else name
-            raise ConfigError(f"{who} has a variable in its env that is called {shown!r}: names are texts without =")
-        if not isinstance(value, str):  # it may be a secret, and is not repeated
+            raise ConfigError(f"{who} has a variable in its env named {shown!r}: a name must be a str without =")
+        if not isinstance(value, str):  # it may be a secret, so it is not shown
             a_type = type(value).__name__
-            raise ConfigError(f"{who} sets the variable {name} to a value of type {a_type}: write it as a text")
+            raise ConfigError(f"{who} sets the variable {name} to a value of type {a_type}: write it as a str")
 
 
 def _check_policy(who: str, policy: object) -> None:
@@ -271,7 +271,7 @@ def _check_resource(who: str, resource: object) -> None:
         if isinstance(resource, str):
             fix = f"write resource=specs.resource(h={resource!r}) for a named one"
         elif resource is None:
-            fix = "leave it out where nothing is asked for"
+            fix = "leave it out if the role needs no resources"
         raise ConfigError(f"{who} has a resource that is {_foreign(resource, Resource)}, not a Resource", fix=fix)
 
 
@@ -299,7 +299,7 @@ def _check_mapping(who: str, name: str, value: object) -> None:
 
 
 def _shown(value: object) -> str:
-    """Return a value as a message repeats it, without secrets."""
+    """Return a value for a message, without secrets."""
     if isinstance(value, str):
         return repr(replaced(value, MASK))
     if is_a(value, list, tuple) and all(isinstance(each, str) for each in cast("list[object]", value)):

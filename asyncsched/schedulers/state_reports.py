@@ -1,4 +1,4 @@
-"""What a backend tells the feed: answers to what it was asked, and changes that it is told of itself."""
+"""The reports of a backend to the feed: answers, and changes that the service pushes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse
 __all__ = ["Answers", "StatePort", "as_answer"]
 
 Answers = Mapping[str, DescribeAppResponse | AsyncSchedError | None]
-"""What one call tells: of each app its state, None if it does not exist, or why it cannot be told."""
+"""The answers of one call: for each app its description, None if it does not exist, or an error."""
 
 
 class _Feed(Protocol):
@@ -31,7 +31,7 @@ class _Feed(Protocol):
 
 
 class StatePort:
-    """What a backend that is told of changes reports them through."""
+    """The port through which a backend reports pushed changes."""
 
     def __init__(self, feed: _Feed) -> None:
         self._feed = feed
@@ -40,29 +40,29 @@ class StatePort:
 
     @property
     def app_ids(self) -> Sequence[str]:
-        """The apps that are watched at this moment."""
+        """The apps that are watched now."""
         return self._feed.app_ids
 
     @property
     def changes(self) -> int:
-        """How many changes of them have been seen so far."""
+        """The number of their changes so far."""
         return self._feed.changes
 
     def connected(self) -> None:
-        """Say that changes are reported from now on: every app is then asked for once, so that none is missed."""
+        """Declare that changes are reported from now on; every app is then read once, so that no change is missed."""
         self._feed.connected()
 
     def changed(self, *app_ids: str) -> None:
-        """Say that these apps may have changed; they are asked for, all that have gathered in one call."""
+        """Declare that these apps may have changed; changed apps are collected and read in one call."""
         self._feed.changed(app_ids)
 
     def publish(self, app_id: str, response: DescribeAppResponse | None) -> None:
-        """Tell an app's new state, None if it is gone."""
+        """Report an app's new description, None if it is gone."""
         self._feed.apply(app_id, response)
 
 
 def as_answer(error: AsyncSchedError) -> AsyncSchedError:
-    """Return an error as the answer for one app, if asking again would not help; raise it otherwise."""
+    """Return an error as the answer for one app if a retry would not help; raise it otherwise."""
     if isinstance(error, SchedulerError) and error.retryable:
         raise error
     return error

@@ -27,13 +27,13 @@ class Feed(Protocol):
 
 
 class WatchStatistics(NamedTuple):
-    """What a watch has done so far.
+    """The statistics of a watch.
 
     Attributes:
         watched: Apps that have not ended.
-        events: Events that were handed on.
-        pending: Events that wait for the consumer, at most one for each app.
-        merged: Changes that a newer one replaced before they were taken.
+        events: Events that were returned.
+        pending: Events that wait for the consumer, at most one per app.
+        merged: Changes that a newer change replaced before they were taken.
     """
 
     watched: int
@@ -43,7 +43,7 @@ class WatchStatistics(NamedTuple):
 
 
 class Subscription(StreamCore):
-    """What a feed knows of a stream."""
+    """A stream, as the feed sees it."""
 
     WHAT = "this watch"
 
@@ -54,7 +54,7 @@ class Subscription(StreamCore):
         self._watched: dict[str, None] = {}
         self._joining: deque[str] = deque()  # subscribed at the next step, so that ten thousand do not hold the loop
         self._told: dict[str, DescribeAppResponse | None] = {}
-        self._prints: dict[str, Fingerprint] = {}  # of what was told
+        self._prints: dict[str, Fingerprint] = {}  # of the returned events
         self._over: set[str] = set()
         self._pending: dict[str, tuple[StateEvent, Fingerprint]] = {}
         self._error: BaseException | None = None
@@ -72,7 +72,7 @@ class Subscription(StreamCore):
         self._waiter.wake()
 
     def discard(self, app_id: str) -> None:
-        """Watch this app no more."""
+        """Stop watching this app."""
         self._over.discard(app_id)
         self._told.pop(app_id, None)
         self._prints.pop(app_id, None)
@@ -84,13 +84,13 @@ class Subscription(StreamCore):
             self._waiter.wake()
 
     def put(self, app_id: str, response: DescribeAppResponse | None, mark: Fingerprint, *, gone: bool) -> None:
-        """Note a change; a newer one replaces one that has not been taken, a last one is never replaced.
+        """Add a change; it replaces a waiting one, except a final one.
 
         Args:
             app_id: The app.
-            response: What is known of it now.
-            mark: The fingerprint of that, which the feed has made for all who watch.
-            gone: Whether the service does not know it.
+            response: Its newest description.
+            mark: The fingerprint of the description, which the feed computes once for all watches.
+            gone: Whether the service does not know the app.
         """
         if app_id not in self._watched:
             return
@@ -109,7 +109,7 @@ class Subscription(StreamCore):
         self._waiter.wake()
 
     def fail(self, error: BaseException) -> None:
-        """End the stream with this error once the events that wait have been taken."""
+        """End the stream with this error after the waiting events were taken."""
         self._error = self._error or error
         self._waiter.wake()
 
@@ -120,7 +120,7 @@ class Subscription(StreamCore):
         return self.take()
 
     async def ready(self) -> bool:
-        """Wait for an event and return True, or False at the end; nothing is taken."""
+        """Wait for an event and return True, or False at the end, without taking it."""
         if self.closed and not self._pending:
             return False
         budget = self._begin()
@@ -139,15 +139,15 @@ class Subscription(StreamCore):
 
     @property
     def pending(self) -> bool:
-        """Whether an event waits."""
+        """Whether an event is waiting."""
         return bool(self._pending)
 
     def take(self) -> StateEvent:
-        """Take the event that has waited longest."""
+        """Take the oldest waiting event."""
         app_id = next(iter(self._pending))
         event, mark = self._pending.pop(app_id)
         if event.current is not None and event.current is not event.previous:
-            event = event._replace(current=own_copy(event.current))  # the feed's is shared by all who watch
+            event = event._replace(current=own_copy(event.current))  # all watches share the feed's object
         self._told[app_id] = event.current
         self._prints[app_id] = mark
         if event.is_terminal():
@@ -186,7 +186,7 @@ class Subscription(StreamCore):
 
     @override
     async def aclose(self) -> None:
-        """Leave the feed, and wait for its end if this was its last watcher."""
+        """Leave the feed; the last watcher also waits for the feed's end."""
         try:
             await self._leave()
         finally:
@@ -196,7 +196,7 @@ class Subscription(StreamCore):
             await self._feed.settle()
 
     async def _leave(self) -> None:
-        """Stop watching each app; the loop has its turns between thousands of them."""
+        """Stop watching each app, with pauses for the loop between thousands of them."""
         if self._loop is None or self.closed:
             return
         budget = budget_of(self._loop)
@@ -207,7 +207,7 @@ class Subscription(StreamCore):
             await budget.breathe()
 
     async def _forget(self) -> None:
-        """Let go of what was told, and what waits; to free the states of thousands of apps takes long, too."""
+        """Free the states of returned and waiting events in steps, because thousands of them take long."""
         held: tuple[dict[str, Any], ...] = self._pending, self._told, self._prints
         self._pending, self._told, self._prints = {}, {}, {}
         self._waiter.wake()
@@ -220,19 +220,18 @@ class Subscription(StreamCore):
                 await budget.breathe()
 
     def statistics(self) -> WatchStatistics:
-        """Return what the watch has done so far."""
+        """Return the statistics of the watch."""
         return WatchStatistics(
             watched=len(self._watched), events=self._events, pending=len(self._pending), merged=self._merged
         )
 
 
 class StateStream(SteppedStream[StateEvent, Subscription]):
-    """The states of apps, present ones first, as an async generator that a cancelled step does not end.
+    """The states of apps, present states first, as an async generator that survives a cancelled step.
 
-    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
-    change the set at any time on the stream's loop. At most one event of each app waits for a slow consumer, the
-    newest. Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to
-    its end.
+    It ends when every app has ended or is gone; with `follow` it stays open for new apps. `add` and `discard` change
+    the set of apps at any time, on the stream's loop. For a slow consumer, at most one event per app waits, the newest.
+    To end the stream, call `aclose` (or use ``async with``), break out of the loop and drop it, or read to its end.
     """
 
     def __init__(self, feed: Feed, app_ids: Iterable[str] = (), *, follow: bool = False) -> None:
@@ -240,12 +239,12 @@ class StateStream(SteppedStream[StateEvent, Subscription]):
         self.add(*app_ids)
 
     def add(self, *app_ids: str | Iterable[str]) -> None:
-        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        """Watch these apps too; watched apps, and apps whose end was returned, are ignored."""
         for app_id in as_flat("app_ids", app_ids, "an app id"):
             self._core.add(app_id)
 
     def discard(self, *app_ids: str | Iterable[str]) -> None:
-        """Watch these apps no more; an event of theirs that waits is dropped."""
+        """Stop watching these apps, and drop their waiting events."""
         for app_id in as_flat("app_ids", app_ids, "an app id"):
             self._core.discard(app_id)
 
@@ -253,18 +252,18 @@ class StateStream(SteppedStream[StateEvent, Subscription]):
         return await self._alone(self._core.step)
 
     async def ready(self) -> bool:
-        """Wait until `take_ready` has something to give, and return whether it has: False at the stream's end.
+        """Wait until `take_ready` can return an event and return True, or False at the stream's end.
 
-        For one who reads several streams: nothing is taken, so that what waits is still replaced by what is newer.
+        For callers that read several streams: nothing is taken, so newer events still replace waiting ones.
         """
         return await self._core.ready()
 
     def take_ready(self) -> StateEvent | None:
-        """Return an event that waits, None if there is none at this moment."""
+        """Return a waiting event; None if there is none."""
         return self._core.take() if self._core.pending else None
 
     def statistics(self) -> WatchStatistics:
-        """Return what the watch has done so far."""
+        """Return the statistics of the watch."""
         return self._core.statistics()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The half of the contract that launches apps: dry-run, workspace, schedule, and what a submit may be given."""
+"""The part of the scheduler interface that launches apps: dry-run, workspace, schedule and submit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["Submitting"]
 
 
 class Submitting(Ending[OptsT, RequestT]):
-    """What `Scheduler` offers to launch apps."""
+    """The methods of `Scheduler` that launch apps."""
 
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
         super().__init__(backend, session_name, **tunables)
@@ -46,10 +46,10 @@ class Submitting(Ending[OptsT, RequestT]):
         self._scheduling: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def warm_up(self) -> None:
-        """Begin what the first submit would wait for, such as a process that it needs; it need not be called.
+        """Prepare what the first submit would wait for, such as a process. Calling this is optional.
 
         Raises:
-            SchedulerError: It failed, as the submit would.
+            SchedulerError: It failed; the submit would fail too.
         """
         self._enter()
         await self._within("warm_up", self._warm_up())
@@ -62,18 +62,18 @@ class Submitting(Ending[OptsT, RequestT]):
         *,
         key: str | None = None,
     ) -> str:
-        """Launch an app and return its id: resolve the options, build the workspace if given, dry-run, schedule.
+        """Launch an app and return its id: resolve the options, build the workspace (if given), dry-run, schedule.
 
         Args:
-            app: What to run; it is never changed.
-            cfg: The run options, as the backend's class or as a mapping of checked names and values.
-            workspace: Files to lay over the app's images: a directory, or a URL that fsspec reads.
+            app: The app to run; it is never changed.
+            cfg: The run options, as an instance of the backend's class or as a mapping; both are checked.
+            workspace: Files to add to the app's images: a directory, or a URL for fsspec.
             key: Makes the submit idempotent: the same session and key give the same app.
 
         Raises:
-            ConfigError: The app or an option is wrong, or the backend takes no workspace; nothing was sent.
+            ConfigError: The app or an option is wrong, or the backend does not support workspaces; nothing was sent.
             WorkspaceError: The workspace cannot be read, built or pushed.
-            ConflictError: Another app was submitted under this key.
+            ConflictError: Another app was submitted with this key.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
         self._enter()
@@ -89,24 +89,24 @@ class Submitting(Ending[OptsT, RequestT]):
         *,
         key: str | None = None,
     ) -> AppDryRunInfo[RequestT]:
-        """Return what `submit` would send, changing nothing; `request` may be edited, then given to `schedule`.
+        """Return what `submit` would send, without changing anything; edit its `request`, then pass it to `schedule`.
 
-        A workspace is read and hashed, and not built: `schedule` builds what this has found, or raises WorkspaceError
-        where the files have changed since.
+        A workspace is read and hashed, but not built. `schedule` builds it, or raises WorkspaceError if the files have
+        changed since.
         """
         self._enter()
         await _turn()
         return await self._dryrun(app, self._resolve(cfg), key=key, workspace=workspace)
 
     async def schedule(self, dryrun_info: AppDryRunInfo[RequestT]) -> str:
-        """Launch what a dry-run has shown and return its app id; the second time nothing happens.
+        """Launch the app of a dry-run and return its id; a second call does nothing.
 
-        An ``AppDryRunInfo(request)`` that was made by hand is launched, too: its request names the app. A workspace
-        is built first, unless the app is there already.
+        An ``AppDryRunInfo(request)`` that was made by hand works too; its request must contain the app's id. A
+        workspace is built first, unless the app exists already.
 
         Raises:
             WorkspaceError: The workspace's files have changed since the dry-run, or it cannot be built or pushed.
-            UsageError: The dry-run was made for another scheduler, or its request names no app or another one.
+            UsageError: The dry-run was made for another scheduler, or its request contains no id or another one.
             ConflictError: Another app has the id.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
@@ -117,15 +117,15 @@ class Submitting(Ending[OptsT, RequestT]):
         if dryrun_info.scheduler != self.backend:
             raise UsageError(
                 f"this dry-run was made for {dryrun_info.scheduler}, not for {self.backend}",
-                fix=f"schedule it there, or make one with the {self.backend} scheduler",
+                fix=f"schedule it there, or dry-run the app with the {self.backend} scheduler",
             )
         check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
-        # A request made by hand has no options; it may set a time limit itself.
+        # A request that was made by hand has no options; it may contain a time limit.
         if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
             self._notices.tell_cost()
         lock = self._scheduling.setdefault(dryrun_info.app_id, asyncio.Lock())
-        async with lock:  # held by this call's frame while it is in the dictionary: two calls of one id meet here
+        async with lock:  # this frame keeps it in the weak dictionary, so that two calls for one id share it
             sent = copy.copy(dryrun_info)
             sent.app = await told(dryrun_info, self.made_from)
             if sent.plan is not None and await self._within("describe", self._describe(sent.app_id)) is None:
@@ -134,21 +134,20 @@ class Submitting(Ending[OptsT, RequestT]):
         return self._scheduled_id(dryrun_info.app_id)
 
     def _completed(self, made: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
-        """Return a dry-run that the caller has made, with the fields that ours would have."""
+        """Complete a dry-run that the caller made by hand."""
         named, request = self._adopt(made.request)
         app_id = named or made.app_id
         if made.app_id not in ("", app_id):
             raise UsageError(
-                f"the request names the app {named}, and the dry-run the app {made.app_id}",
-                fix="leave the dry-run's app_id out: it comes from the request",
+                f"the request has the app id {named}, but the dry-run has {made.app_id}",
+                fix="leave out the dry-run's app_id: it comes from the request",
             )
         try:
             make_app_handle(self.backend, self.session_name, app_id)
         except MalformedHandleError as error:
             raise UsageError(
-                f"the request names the app {app_id!r}",
-                why="an id is not empty, and holds no slash",
-                fix="give the request an id, or have a dry-run make one",
+                f"the request's app id must not be empty or contain a slash, got {app_id!r}",
+                fix="set the id in the request, or let a dry-run make the request",
             ) from error
         return AppDryRunInfo(
             request,
@@ -168,9 +167,9 @@ class Submitting(Ending[OptsT, RequestT]):
             make = type(self).workspace_builder
             if make is None:
                 raise ConfigError(
-                    f"{self.backend} takes no workspace",
-                    why="nothing there brings files of yours to the machines that its apps run on",
-                    fix=f"leave workspace out and name an image that has the files, or use {with_workspaces()}",
+                    f"{self.backend} does not support a workspace",
+                    why="it cannot copy your files to the machines of its apps",
+                    fix=f"leave out workspace and use an image with the files, or use {with_workspaces()}",
                 )
             self._workspaces = make(self)
         return self._workspaces
@@ -178,7 +177,7 @@ class Submitting(Ending[OptsT, RequestT]):
     async def _dryrun(
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
-        from asyncsched.schedulers.encodable import check_encodable  # only who submits pays for it
+        from asyncsched.schedulers.encodable import check_encodable  # imported late: only submits need it
 
         check_app(app)
         check_encodable(app, takes_bytes=self.takes_bytes)
@@ -192,7 +191,7 @@ class Submitting(Ending[OptsT, RequestT]):
             plan = await self._builder().preview(asked, workspace, cfg)
             app, workspace = plan.app, plan.workspace
         app_id = self._app_id(app, options, key)
-        drafted = copied(app)  # a backend may change it: `renew` starts anew
+        drafted = copied(app)  # a backend may change it, and `renew` needs the original
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
             await (
                 self._request(drafted, options, app_id)
@@ -216,7 +215,7 @@ class Submitting(Ending[OptsT, RequestT]):
 
 
 async def _turn() -> None:
-    """Wait for a turn to prepare a submit: the loop is held for one budget at most, however many are gathered.
+    """Wait for a turn to prepare a submit, so that many concurrent submits hold the loop for at most one budget.
 
     Cancelling it leaves nothing behind.
     """

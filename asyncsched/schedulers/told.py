@@ -1,4 +1,4 @@
-"""What is told of an app whose request need not be what a dry-run has made of it."""
+"""Find out which parts of an app still describe a request that may have been edited after its dry-run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from asyncsched.specs.to_plain import Plain, to_plain
 __all__ = ["differences", "listed", "remember", "told"]
 
 _SMALL = 2000
-"""Requests with more values than these are copied in a thread."""
+"""Values of a request from which it is copied in a thread."""
 
 _NAMED = 10
-"""How many edited places of a request a note names."""
+"""Most edited places of a request that a note names."""
 
 _LONGEST = 200
 
@@ -36,14 +36,14 @@ _EMPTY: Mapping[str, Callable[[str], object]] = {
     "port_map": lambda why: {},
     "max_retries": lambda why: 0,
 }
-"""What stands in a role where a field was not kept."""
+"""The values of fields of a role that were not kept."""
 
 _UNKNOWN = ("args", "env", "mounts", "resource", "port_map")
-"""What is taken to be of another role where nobody says which field a place of a request is made from."""
+"""Fields that count as changed if it is unknown which field a part of a request is made from."""
 
 
 async def remember(info: AppDryRunInfo[Any], *, editable: bool) -> None:
-    """Keep with a dry-run what its request was made from; call it before anybody can change them.
+    """Store with a dry-run what its request was made from; call it before the caller can change them.
 
     Args:
         info: The dry-run.
@@ -57,17 +57,17 @@ async def remember(info: AppDryRunInfo[Any], *, editable: bool) -> None:
 
 
 async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]]) -> ToldApp | None:
-    """Return the app that is to be noted with what runs: what the request was made from.
+    """Return the app to store in notes: the one from which the request was made.
 
-    Where the request is another one, the roles are told without what was edited, and say which places of it that were.
+    If the request was edited, the roles are without the edited fields, and list the edited places.
 
     Args:
         info: The dry-run, whose request may have been edited.
-        made_from: By a name in a request, the fields of a role that it is made from.
+        made_from: The fields of a role from which each part of a request is made.
     """
     made = info.made
     if made is None:
-        why = f"the request was made by hand: {' and '.join(_UNKNOWN)} need not be those of the role"
+        why = f"the request was made by hand: {' and '.join(_UNKNOWN)} may differ from those of the role"
         if info.app is None:
             return None
         return _without(info.app, _UNKNOWN, why, await _keeper(info, info.app, await _copy(info.request)))
@@ -85,7 +85,7 @@ async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]
 
 
 def differences(old: Plain, new: Plain, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the places at which plain data differ; an item of a list is called by its name, if it has one."""
+    """Yield the places at which plain data differ; an item of a list is identified by its name, if it has one."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old | new:
             if key in old and key in new:
@@ -105,21 +105,21 @@ def _called(item: Plain) -> str:
 
 
 def listed(names: Iterator[str], most: int = _NAMED) -> str:
-    """Return the first of some names, each cut, and how many more there are."""
+    """Return the first names, each cut, and the number of the others."""
     first = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in islice(names, most)]
     more = sum(1 for _ in names)
     return ", ".join(first) + (f" and {more:,} more" if more else "")
 
 
 def _without(app: AppDef, fields: Collection[str], why: str, keeper: Keeper) -> ToldApp:
-    """Return an app that cannot be submitted again before these fields of its roles are filled in."""
+    """Return an app without these fields of its roles; fill them in before submitting it again."""
     app = copy.copy(app)
     app.roles = [_role_without(role, fields, why) for role in app.roles]
     return ToldApp(app, keeper)
 
 
 def _role_without(role: Role, fields: Collection[str], why: str) -> Role:
-    role = copy.copy(role)  # of whatever class
+    role = copy.copy(role)  # it may be a subclass
     for name in fields:
         setattr(role, name, _EMPTY[name](why))
     role.env = {NOT_KEPT: NotKept(why), **role.env}
@@ -139,7 +139,7 @@ async def _keeper(info: AppDryRunInfo[Any], *values: object) -> Keeper:
 
 
 def _is_small(request: object) -> bool:
-    """Tell whether a request is copied in a moment, having looked at no more than that of it."""
+    """Return whether a request is small enough to copy on the loop."""
     room, rest = _SMALL, [request]
     while rest and room > 0:
         value = rest.pop()

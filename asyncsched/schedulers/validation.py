@@ -1,4 +1,4 @@
-"""What is checked and computed of an app before anything is sent."""
+"""Check an app, and compute its digest, before anything is sent."""
 
 from __future__ import annotations
 
@@ -38,55 +38,55 @@ __all__ = [
 ]
 
 TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
-"""The names under which the option `timeout` may stand."""
+"""The names of the option `timeout` in backends."""
 
 LONGEST_TIME = 1e9
-"""Thirty years, in seconds: what is longer no timer keeps."""
+"""Thirty years, in seconds; timers do not support longer times."""
 
 _LATER = frozenset({"timeout", "pending_timeout", "platform", "image_platform"})
-"""Options that came after the first release: unset, they leave an app's digest as it was, and with it its key."""
+"""Options that were added after the first release; if unset, they do not change an app's digest, so keys stay valid."""
 
 
 _NAMED = 10
-"""How many things an error names that were not kept; the others are counted."""
+"""Most missing values that an error names; the others are counted."""
 
 
 def check_app(app: AppDef) -> None:
-    """Raise ConfigError, naming the role, for an app that no scheduler could run; UsageError for what is no app."""
+    """Raise ConfigError, naming the role, for an app that no scheduler can run; UsageError if it is not an app."""
     check_roles(app)
     if not app.roles:
         raise ConfigError(f"app {app.name!r} has no roles: it needs at least one")
     check_name("the app", app.name)
     for role in app.roles:
         check_name(f"a role of app {app.name!r}", role.name)
-    _check_kept(app)  # first: what was not kept is the reason for what is missing
+    _check_kept(app)  # first, because values that were not kept explain what is missing
     names: set[str] = set()
     for role in app.roles:
         if not role.name:
-            raise ConfigError(f"a role of app {app.name!r} has no name: its replicas and their logs are found by it")
+            raise ConfigError(f"a role of app {app.name!r} has no name: its replicas and logs are found by it")
         check_role(role)
         if role.name in names:
-            raise ConfigError(f"two roles are named {role.name!r}: replicas are told apart by their role's name")
+            raise ConfigError(f"two roles are named {role.name!r}: names of roles must be unique in an app")
         names.add(role.name)
     _check_public(app)
 
 
 def _check_public(app: AppDef) -> None:
-    """Refuse secrets where everybody sees them: in names, and in what is mounted."""
+    """Refuse secrets in visible places: in names, and in the paths of mounts."""
     known = [*_secrets(app)]
     for what, name in _names(app):
         if not isinstance(name, str):
-            raise ConfigError(f"{what} is {name!r}", why="names are texts", fix=f"write {str(name)!r}")
+            raise ConfigError(f"{what} must be a str, got {name!r}", fix=f"write {str(name)!r}")
     for what, text in (*_names(app), *_paths(app)):
         if isinstance(text, Secret):
-            raise ConfigError(f"{what} is a Secret", why=_SEEN, fix="write it as a text, or leave the secret out of it")
+            raise ConfigError(f"{what} is a Secret", why=_SEEN, fix="write it as a str, or leave out the secret")
     keeper = Keeper()
     for what, name in _titles(app):
         if keeper.name(name) == MASK or any(secret in name for secret in known):
-            raise ConfigError(f"{what} holds a secret", why=_SEEN, fix="choose another name")
+            raise ConfigError(f"{what} contains a secret", why=_SEEN, fix="choose another name")
 
 
-_SEEN = "names and paths are in ids, labels and files, for everybody to see who may see the app"
+_SEEN = "names and paths are in ids, labels and files, which everybody who can see the app can read"
 
 
 def _titles(app: AppDef) -> Iterator[tuple[str, str]]:
@@ -115,7 +115,7 @@ def _texts_of(mount: Mount) -> Iterator[tuple[str, object]]:
 
 
 def _secrets(app: AppDef) -> Iterator[str]:
-    """Yield the secrets that are no common words: a role called postgres may have that for its password, too."""
+    """Yield the secrets that are not common words: a role named postgres may also have that as its password."""
     for secret in secrets_in(app):
         value = reveal(secret)
         is_common = len(value) < _SHORTEST or value.isalpha()
@@ -124,11 +124,11 @@ def _secrets(app: AppDef) -> Iterator[str]:
 
 
 _SHORTEST = 8
-"""Characters of a secret that was not declared as one, and yet is not taken for a common word."""
+"""Shortest undeclared secret, in characters, that does not count as a common word."""
 
 
 def _check_kept(app: AppDef) -> None:
-    """Refuse what a described app could not tell: the caller has to fill it in again."""
+    """Refuse a described app with values that were not kept; the caller must fill them in."""
     lost = {f"app {app.name!r}": _lost({"metadata": app.metadata})}
     lost |= {f"role {role.name!r}": _lost(role) for role in app.roles}
     found = [(what, place, why) for what, places in lost.items() for place, why in places]
@@ -148,7 +148,7 @@ def _check_kept(app: AppDef) -> None:
 
 
 def _listed(found: Sequence[tuple[str, str, str]]) -> str:
-    """Return the first of what was not kept, by app or role, and how many more there are."""
+    """Return the first values that were not kept, by app or role, and the number of the others."""
     places: dict[str, list[str]] = {}
     for what, place, _ in found[:_NAMED]:
         places.setdefault(what, []).append(place)
@@ -160,7 +160,7 @@ _PLAIN = frozenset({str, list, dict, tuple})
 
 
 def _lost(value: object) -> Iterator[tuple[str, str]]:
-    """Yield where something stands that was not kept, and why it was not."""
+    """Yield the places of values that were not kept, and the reasons."""
     if isinstance(value, Role):
         yield from _lost({"entrypoint": value.entrypoint, "variable": value.env, "argument": value.args})
         yield from _lost({"image": value.image, "base_image": value.base_image})
@@ -178,41 +178,41 @@ def _lost(value: object) -> Iterator[tuple[str, str]]:
     elif isinstance(value, NotKept):
         yield "", value.why
     elif isinstance(value, str) and NOT_KEPT in reveal(value):
-        yield "", f"its text holds {NOT_KEPT}, which stands for a value that was not kept"
+        yield "", f"its text contains {NOT_KEPT}, which replaces a value that was not kept"
 
 
 def check_secret_refs(app: AppDef, backend: str) -> None:
-    """Raise ConfigError for a secret that the service should fill in, on a backend that has none."""
+    """Raise ConfigError for a `SecretRef` on a backend without secrets."""
     for role in app.roles:
         for name, value in role.env.items():
             if isinstance(value, SecretRef):
                 raise ConfigError(
-                    f"{backend} keeps no secrets: it cannot fill in {name} of role {role.name!r}",
+                    f"{backend} stores no secrets: it cannot fill in {name} of role {role.name!r}",
                     why=f"its value is {value!r}",
                     fix=f"read the secret yourself and write env={{{name!r}: Secret(value)}}",
                 )
 
 
 def check_key(key: object) -> None:
-    """Raise ConfigError for a key that cannot tell apps apart, such as that of a variable that is not set."""
+    """Raise ConfigError for a key that is not a non-empty str, such as the value of an unset variable."""
     if key is not None and not (isinstance(key, str) and key):
         given = kind(key) if not isinstance(key, str) else repr(key)
         raise ConfigError(
-            f"key must be a non-empty text, got {given}", fix="leave it out, or write one such as 'order-42'"
+            f"key must be a non-empty string, got {given}", fix="leave it out, or write one such as 'order-42'"
         )
 
 
 def as_mapping(options: object) -> dict[str, CfgVal]:
-    """Return the run options of a backend's class by name."""
+    """Return the run options of a backend's class as a mapping."""
     fields = dataclasses.fields(cast("DataclassInstance", options))
     return {field.name: getattr(options, field.name) for field in fields}
 
 
 def other_app(app_id: str, backend: str) -> ConflictError:
-    """Return the error for an app whose id belongs to one with another digest."""
+    """Return the error for an id that belongs to an app with another digest."""
     return ConflictError(
         f"another app was submitted as {app_id}",
-        why="its roles or options differ from those of this one",
+        why="its roles or options differ from those of this app",
         fix="use another key, or delete that app first",
         backend=backend,
         operation="submit",
@@ -220,22 +220,22 @@ def other_app(app_id: str, backend: str) -> ConflictError:
 
 
 def check_same_app(named: str | None, app_id: str) -> None:
-    """Raise UsageError for a request that names another app than its dry-run: nobody would find it by either id."""
+    """Raise UsageError for a request with another id than its dry-run, because the app could not be found."""
     if named not in (None, app_id):
         raise UsageError(
-            f"the request names the app {named}, and its dry-run the app {app_id}",
-            why="the id is fixed at the dry-run",
-            fix="leave what names the app in the request as it is, or dry-run again",
+            f"the request has the app id {named}, but its dry-run has {app_id}",
+            why="the dry-run fixes the id",
+            fix="do not change the id in the request, or dry-run again",
         )
 
 
 def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
-    """Tell whether these options limit how long an app runs."""
+    """Return whether these options limit how long an app runs."""
     return any(cfg.get(name) is not None for name in TIMEOUTS)
 
 
 def check_seconds(option: str, value: float | None, *, least: float | None = None, most: float = LONGEST_TIME) -> None:
-    """Raise RunOptionError for a time that cannot be kept; None is no limit.
+    """Raise RunOptionError for a time out of bounds; None means no limit.
 
     Args:
         option: The option's name.
@@ -249,7 +249,7 @@ def check_seconds(option: str, value: float | None, *, least: float | None = Non
     raise RunOptionError(
         f"{option} must be {bound} and at most {most:.0f} seconds, got {value!r}",
         key=option,
-        fix="write a number of seconds in these bounds, or leave it out",
+        fix="write a number of seconds within these bounds, or leave it out",
     )
 
 
@@ -257,25 +257,25 @@ def check_request(request: object, wanted: type, backend: str) -> None:
     """Raise UsageError for a request that was made for another backend."""
     if not isinstance(request, wanted):
         raise UsageError(
-            f"{backend} launches a {wanted.__name__}, and this request is a {type(request).__name__}",
-            fix="schedule it where it was made for, or dry-run the app again",
+            f"{backend} needs a {wanted.__name__}, but this request is a {type(request).__name__}",
+            fix="schedule it with the scheduler that it was made for, or dry-run the app again",
         )
 
 
 def digest(app: AppDef, cfg: Mapping[str, CfgVal], workspace: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return a hash of what was asked for: equal for equal apps and options, whatever process computes it.
+    """Return a hash of an app and its options: equal for equal apps and options, in every process.
 
     Args:
         app: The app.
         cfg: The run options.
-        workspace: The hashes of the workspace, if one is laid over the images.
+        workspace: The hashes of the workspace, if there is one.
     """
     asked = {name: value for name, value in cfg.items() if value is not None or name not in _LATER}
     return _digest([_plain(app), _plain(asked), *([_plain(workspace)] if workspace else [])])
 
 
 def digest_of_request(request: object) -> str:
-    """Return a hash of a request that no dry-run has made: equal for equal ones."""
+    """Return a hash of a request that was made by hand: equal for equal requests."""
     return _digest(["request", _plain(request)])
 
 
@@ -299,4 +299,4 @@ def _plain(value: object) -> object:
         return value.name
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    return type(value).__qualname__  # a hook, such as pre_proc: its result is not comparable, its kind is
+    return type(value).__qualname__  # a hook, such as pre_proc: only its type can be compared

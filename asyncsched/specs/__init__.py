@@ -1,6 +1,6 @@
-"""The data that everything else speaks in: what to run, how it is doing, and what it is called.
+"""The data types of the SDK: apps, statuses and handles.
 
-Pure data: no I/O, no event loop, the standard library only.
+Pure data: no I/O, no event loop, only the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is to be run: an application, its roles, and what each replica needs.
+"""Describe what to run: an application, its roles, and what each replica needs.
 
-The fields stand in the order of the TorchX 0.7 documents, so positional arguments keep their meaning.
+Fields are in the order of the TorchX 0.7 documents, so positional arguments keep their meaning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Resource(Value):
         cpu: Number of logical processors.
         gpu: Number of GPUs.
         memMB: Memory in MB.
-        capabilities: What else the host must have; each scheduler reads what it knows.
+        capabilities: What else the host must have; each scheduler reads the names it knows.
         devices: Named devices and how many of each.
     """
 
@@ -56,46 +56,46 @@ class Resource(Value):
 
 
 def _null_resource() -> Resource:
-    # One for each role: the class is mutable, so a shared one could be changed for everybody.
+    # One for each role: the class is mutable, so changing a shared one would change every role.
     return Resource(cpu=-1, gpu=-1, memMB=-1)
 
 
 NULL_RESOURCE = _null_resource()
-"""Equal to a resource that nobody has specified."""
+"""Equal to the default resource of a role."""
 
 
 class RetryPolicy(StrEnum):
-    """What is started again when a replica fails; `Scheduler.retry_policies` tells what a scheduler offers."""
+    """What to restart when a replica fails; `Scheduler.retry_policies` lists what a scheduler supports."""
 
     REPLICA = "REPLICA"
-    """The replica that failed; the others run on."""
+    """The replica that failed; the others keep running."""
     APPLICATION = "APPLICATION"
     """All replicas of the application."""
     HOT_SPARE = "HOT_SPARE"
     """The replica, on a spare host, as long as ``min_replicas`` are there."""
     ROLE = "ROLE"
-    """All replicas of the role; other roles run on."""
+    """All replicas of the role; other roles keep running."""
 
 
-@dataclass(eq=False, repr=False)  # its own, which masks
+@dataclass(eq=False, repr=False)  # its own repr masks secrets
 class Role(Value):
     """Replicas that do the same work: one program, started ``num_replicas`` times.
 
     Args:
         name: The role's name, unique in the application.
-        image: What the program comes in; each scheduler says what that is (a container image, a directory), and
+        image: Where the program is: a container image or a directory, depending on the scheduler, which also says
             whether it needs one.
-        min_replicas: With how many replicas the role may start, where the scheduler can scale.
+        min_replicas: The smallest number of replicas that the role may start with, on schedulers that can scale.
         base_image: Deprecated in the documents; kept so that positional arguments keep their meaning.
         entrypoint: The program.
         args: Its arguments. Macros are substituted.
         env: Its environment. Macros are substituted; secret values are never printed.
         num_replicas: How many replicas to start.
-        max_retries: How often to start again after a failure.
-        retry_policy: What to start again.
+        max_retries: How often to restart after a failure.
+        retry_policy: What to restart.
         resource: What each replica needs.
         port_map: Port numbers by name.
-        metadata: Whatever else a scheduler or a tool should know, with keys like ``scheduler.key``.
+        metadata: Anything else for a scheduler or a tool, with keys like ``scheduler.key``.
         mounts: What to mount into each replica.
     """
 
@@ -105,7 +105,7 @@ class Role(Value):
     base_image: str | None = None
     entrypoint: str = MISSING
     args: list[str] = field(default_factory=list[str])
-    # Out of the generated repr, so that it is out of those of subclasses too.
+    # Left out of the generated repr, so that the reprs of subclasses leave it out too.
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     num_replicas: int = 1
     max_retries: int = 0
@@ -122,10 +122,10 @@ class Role(Value):
 
         Args:
             scheduler: The scheduler's name.
-            dryrun_info: What would be sent, as the roles before this one have left it.
+            dryrun_info: The request so far, after the roles before this one.
 
         Returns:
-            What is to be sent: `dryrun_info`, or ``AppDryRunInfo(request)`` with another request of the same app.
+            The request to send: `dryrun_info`, or ``AppDryRunInfo(request)`` with another request for the same app.
         """
         return dryrun_info
 
@@ -141,8 +141,8 @@ class AppDef(Value):
 
     Args:
         name: The application's name; its id is made from it.
-        roles: Its roles, in the order in which they are started.
-        metadata: Whatever else should be kept with it.
+        roles: Its roles, in the order in which they start.
+        metadata: Anything else to keep with it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Copies of what apps are made of, which share nothing that can change."""
+"""Deep copies of apps and their parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OURS = frozenset({AppDef, Role, Resource, BindMount, VolumeMount, DeviceMount})
 
 
 def copied(value: T) -> T:
-    """Return what `copy.deepcopy` returns, several times faster for what apps are made of."""
+    """Return what `copy.deepcopy` returns, several times faster for apps and their parts."""
     return cast("T", _copied(value))
 
 

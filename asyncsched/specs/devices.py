@@ -1,4 +1,4 @@
-"""Named devices, as a resource counts them, and the device files they stand for."""
+"""Named devices, which a resource counts, and their device files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATHS = {EFA_DEVICE: "/dev/infiniband/uverbs", NEURON_DEVICE: "/dev/neuron"}
 
 
 def get_device_mounts(devices: Mapping[str, int]) -> list[DeviceMount]:
-    """Return the mounts for a resource's ``devices``; a name that is not known gives a warning."""
+    """Return the mounts for a resource's ``devices``; an unknown name gives a warning."""
     for name in devices.keys() - _PATHS.keys():
         warnings.warn(f"Could not find named device: {name}", stacklevel=2)
     return [

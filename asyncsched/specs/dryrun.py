@@ -1,4 +1,4 @@
-"""What a scheduler would be sent."""
+"""Dry-runs: the request that a scheduler would be sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Ignored(NamedTuple):
-    """Something that a role asks for and the scheduler does not honour.
+    """A setting of a role that the scheduler does not support.
 
     Attributes:
         role: The role's name.
@@ -39,11 +39,11 @@ class Ignored(NamedTuple):
 
 
 class Made:
-    """What a dry-run has made a request from.
+    """What a dry-run made its request from, and the request as it was then.
 
     Attributes:
         app: The app, as it was then.
-        request: A plain copy of the request; None where nobody could have edited it.
+        request: A plain copy of the request; None if nobody could have edited it.
     """
 
     __slots__ = ("app", "request")
@@ -57,14 +57,14 @@ class Made:
 
 
 class WorkspacePlan(NamedTuple):
-    """What a dry-run has found out about a workspace, and ``schedule`` builds.
+    """The workspace that a dry-run found, and that ``schedule`` will build.
 
     Attributes:
         app: A copy of the app, whose roles name the images that will be built.
         workspace: The workspace: an absolute path, or a URL.
-        hashes: The workspace hash, by the image that the files are laid over; by the empty text for a directory.
-        images: The name of what is built, by the image that the files are laid over.
-        detail: What the builder keeps for itself.
+        hashes: The workspace hash for each base image; the key is ``""`` for a directory.
+        images: The name of the image to build for each base image.
+        detail: Private data of the builder.
     """
 
     app: AppDef
@@ -79,13 +79,13 @@ class WorkspacePlan(NamedTuple):
 
 def pretty(request: object) -> str:
     """Print a request for people: YAML, with its secrets masked."""
-    from asyncsched.specs.yaml import to_yaml  # only who prints one pays for it
+    from asyncsched.specs.yaml import to_yaml  # imported late: only printing needs it
 
     return to_yaml(masked(request)).removesuffix("\n")
 
 
 class _Renewal(Generic[T]):
-    """Makes a dry-run again, by the scheduler that made it; a copy keeps it, and a pickle leaves it out."""
+    """Repeats a dry-run with the scheduler that made it; copies keep it, pickles leave it out."""
 
     def __init__(self, make: Callable[[], Awaitable[AppDryRunInfo[T]]]) -> None:
         self.make = make
@@ -98,26 +98,26 @@ class _Renewal(Generic[T]):
 
 
 def _left_out() -> None:
-    """Return what a pickle has in place of a `_Renewal`."""
+    """Return None, which a pickle holds in place of a `_Renewal`."""
 
 
 class AppDryRunInfo(RichDisplay, Generic[T]):
-    """A request as it would be sent: printed, edited, then given to ``schedule``.
+    """A request that you can print and edit before you pass it to ``schedule``.
 
-    The app's id is fixed here: scheduling the same info twice submits once. It can be pickled, with the secrets of its
-    request, and scheduled in another process; there it cannot be renewed.
+    The app's id is fixed here: scheduling the same info twice submits once. The info can be pickled, with the secrets
+    in its request, and scheduled in another process, but it cannot be renewed there.
 
     Attributes:
-        request: The scheduler's own request. It holds the secrets it needs; edit or replace it freely.
+        request: The request in the scheduler's format, with the secrets it needs; edit or replace it freely.
         app_id: The id that the app will have.
         app: What the request was made from.
         cfg: The resolved run options.
         scheduler: The scheduler's name.
         session: The session's name.
-        digest: A hash of the app and its options, by which a key that is used again for something else is noticed.
+        digest: A hash of the app and its options; it detects a key that is reused for another app.
         plan: The workspace that ``schedule`` will build, if any; it prints as ``<base image> + workspace <hash>``.
-        ignored: What the roles ask for and the scheduler does not honour; the app runs without it.
-        made: Tells ``schedule`` whether `request` was edited; None for an info that was made by hand.
+        ignored: Settings of the roles that the scheduler does not support; the app runs without them.
+        made: Lets ``schedule`` see whether `request` was edited; None for an info that was made by hand.
     """
 
     def __init__(
@@ -154,12 +154,12 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         return None if self.plan is None else str(self.plan)
 
     async def renew(self) -> AppDryRunInfo[T]:
-        """Dry-run the same app again, which gives a new id; edits of ``request`` are not carried over.
+        """Dry-run the same app again, with a new id and without your edits of ``request``.
 
         Cancelling this leaves nothing behind.
 
         Raises:
-            UsageError: This info was made by hand or has been pickled, so nobody knows how to make another.
+            UsageError: This info was made by hand or has been pickled, so it cannot be made again.
         """
         if self._renewal is None:
             why = "it is a copy from another process, or was not made by a scheduler"
@@ -167,7 +167,7 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         return await self._renewal.make()
 
     def continued(self, after: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
-        """Return what a role's `pre_proc` has made of this dry-run; one that it has made anew gives the request."""
+        """Return this dry-run after a role's `pre_proc`; from a new `AppDryRunInfo` only the request is taken."""
         if after.scheduler:
             return after
         whole = copy.copy(self)
@@ -179,10 +179,10 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         if self.plan is not None:
             notes.insert(0, f"# {self.plan}")
         text = "\n".join([self._fmt(self.request), *notes])
-        # A scheduler's own `fmt` may know nothing of secrets.
+        # A scheduler's `fmt` may not mask secrets.
         return text if showing_secrets() else redact(text, find_secrets(self.request, self.app, self.cfg))
 
     def _repr_html_(self) -> str:
-        from asyncsched.views.cards import text_card  # only notebooks pay for it
+        from asyncsched.views.cards import text_card  # imported late: only notebooks need it
 
         return text_card(f"dry-run of {self.app_id} on {self.scheduler}", repr(self))

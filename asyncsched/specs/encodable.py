@@ -1,4 +1,4 @@
-"""Whether UTF-8 can hold a text: no service takes another encoding."""
+"""Check that a text can be encoded as UTF-8, the only encoding that services accept."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["half_character"]
 
 
 def half_character(text: str) -> str:
-    """Say what of a text UTF-8 cannot hold; empty if it can hold all of it."""
+    """Return why UTF-8 cannot encode a text; empty if it can."""
     text = reveal(text)
     try:
         if not text.isascii():
             text.encode()
     except UnicodeEncodeError as error:
-        return f"U+{ord(text[error.start]):04X} is half a character, or no byte of UTF-8"
+        return f"U+{ord(text[error.start]):04X} is a lone surrogate, which UTF-8 cannot encode"
     return ""

@@ -1,4 +1,4 @@
-"""Wrong calls: what a caller has given where something else is wanted, and what was probably meant."""
+"""Errors for wrong arguments: what was given, what is expected, and what the caller probably meant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["as_flat", "as_several", "is_a", "kind", "not_a_handle", "not_a_sched
 
 
 def kind(value: object) -> str:
-    """Return what a value is, as a message names it: ``None``, ``3``, ``a list``, ``an AppDef``."""
+    """Describe a value for a message: ``None``, ``3``, ``a list``, ``an AppDef``."""
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
     if isinstance(value, type):
@@ -21,18 +21,18 @@ def kind(value: object) -> str:
 
 
 def is_a(value: object, *kinds: type) -> bool:
-    """Return whether a value is of one of these kinds; to a type checker it stays what it was."""
+    """Return whether a value is an instance of these types, without narrowing its type for type checkers."""
     return isinstance(value, kinds)
 
 
 def unexpected(parameter: str, value: object, wanted: str, fix: str = "") -> UsageError:
-    """Return the error for a value of another kind than a parameter takes; a forgotten ``await`` is named.
+    """Return the error for a value of the wrong type; it points out a forgotten ``await``.
 
     Args:
         parameter: The parameter's name.
         value: What was given.
         wanted: What the parameter takes.
-        fix: What to write, unless an ``await`` is all that is missing.
+        fix: What to write, unless only an ``await`` is missing.
     """
     what = f"{parameter} must be {wanted}, got {kind(value)}"
     if not _is_awaitable(value):
@@ -43,18 +43,18 @@ def unexpected(parameter: str, value: object, wanted: str, fix: str = "") -> Usa
 
 
 def not_a_handle(value: object, parameter: str = "handle") -> UsageError:
-    """Return the error for what is given in place of a handle."""
-    if hasattr(value, "handle") and hasattr(value, "attempts"):  # a job: it is awaited, but that gives no handle
-        return UsageError(f"{parameter} must be that of one app, got {kind(value)}", fix="use its handle: job.handle")
-    return unexpected(parameter, value, "that of one app, such as 'local_cwd://me/job-x1'", _handle_of(value))
+    """Return the error for a value that is not a handle."""
+    if hasattr(value, "handle") and hasattr(value, "attempts"):  # a job: it is awaitable, but gives no handle
+        return UsageError(f"{parameter} must be an app's handle, got {kind(value)}", fix="use its handle: job.handle")
+    return unexpected(parameter, value, "one app's handle, such as 'local_cwd://me/job-x1'", _handle_of(value))
 
 
 def _handle_of(value: object) -> str:
-    """Say where the handle is that was meant."""
+    """Return where to find the handle that the caller meant."""
     if isinstance(value, bytes):
-        return "write it as a text: decode it"
+        return "decode it to a str"
     if isinstance(value, Iterable):
-        return "wait_all, status_all, cancel_all, watch and log_lines take many"
+        return "wait_all, status_all, cancel_all, watch and log_lines take several"
     if hasattr(value, "app_handle"):
         return "use its app_handle"
     if hasattr(value, "handle"):
@@ -63,26 +63,26 @@ def _handle_of(value: object) -> str:
         return "launch it first: `handle = await runner.schedule(info)`"
     if hasattr(value, "roles"):
         return "launch it first: `handle = await runner.run(app)`"
-    return "`run` returns it, and `list` shows those that there are"
+    return "`run` returns it, and `list` shows the handles of existing apps"
 
 
 def not_a_scheduler_name(value: object) -> UsageError:
-    """Return the error for what is given in place of a scheduler's name."""
-    fix = "name one, such as 'local_cwd', or leave it out for the default one"
+    """Return the error for a value that is not a scheduler's name."""
+    fix = "name one, such as 'local_cwd', or leave it out to use the default scheduler"
     if is_a(value, Mapping) or hasattr(value, "__dataclass_fields__"):
-        fix = "run options are given as cfg=..."
+        fix = "pass run options as cfg=..."
     elif hasattr(value, "submit_dryrun"):
-        fix = "give its name: Runner(..., schedulers={'mine': scheduler}) makes it known under one"
+        fix = "pass its name, under which Runner(..., schedulers={'mine': scheduler}) registers it"
     return unexpected("scheduler", value, "a scheduler's name", fix)
 
 
 def as_several(parameter: str, given: object, one: str) -> list[str]:
-    """Return what one text, or an iterable of texts, stands for; the texts themselves are not looked at.
+    """Return one string, or an iterable of strings, as a list; the items are not checked.
 
     Args:
         parameter: The parameter's name.
         given: What the caller gave.
-        one: What each text is: ``a handle``.
+        one: What each string is: ``a handle``.
 
     Raises:
         UsageError: It is neither.
@@ -105,8 +105,8 @@ def as_flat(parameter: str, given: Iterable[object], one: str) -> list[str]:
 
 
 def words(command: str) -> list[str]:
-    """Return a command that was written as one text as the list that it should have been."""
-    import shlex  # only a wrong call pays for it
+    """Split a command that was written as one string into the list that it should have been."""
+    import shlex  # imported late: only a wrong call needs it
 
     try:
         return shlex.split(command)

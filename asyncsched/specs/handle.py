@@ -1,4 +1,4 @@
-"""The name of a running app: ``scheduler://session/app_id``."""
+"""Handles: the address of an app, ``scheduler://session/app_id``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle"
 
 @cache
 def _form() -> re.Pattern[str]:
-    return re.compile(r"([^:/]+)://([^/]*)/([^/]+)")  # only who has a handle pays for it
+    return re.compile(r"([^:/]+)://([^/]*)/([^/]+)")  # compiled on first use
 
 
 class ParsedAppHandle(NamedTuple):
@@ -27,9 +27,9 @@ class ParsedAppHandle(NamedTuple):
 
 
 class AppHandle(RichDisplay, str):
-    """A handle: a plain string that knows its parts.
+    """A handle: a string with properties for its parts.
 
-    The session may be empty. No part contains ``/``, and the scheduler's name no ``:`` either.
+    The session may be empty. No part contains ``/``, and the scheduler's name contains no ``:``.
 
     Raises:
         MalformedHandleError: The string is not a handle.
@@ -57,7 +57,7 @@ class AppHandle(RichDisplay, str):
         return parse_app_handle(self).app_id
 
     def _repr_html_(self) -> str:
-        from asyncsched.views.cards import handle_card  # only notebooks pay for it
+        from asyncsched.views.cards import handle_card  # imported late: only notebooks need it
 
         return handle_card(self)
 
@@ -66,14 +66,14 @@ def make_app_handle(scheduler_backend: str, session_name: str, app_id: str) -> A
     """Join the parts of a handle.
 
     Raises:
-        MalformedHandleError: A part is empty, or contains what would make it another handle.
+        MalformedHandleError: A part is empty, or contains a separator.
     """
-    # A part that holds a separator makes no handle, or one with too many parts: either is refused here.
+    # A separator in a part gives a malformed handle, or one with too many parts; AppHandle refuses both.
     return AppHandle(f"{scheduler_backend}://{session_name}/{app_id}")
 
 
 def parse_app_handle(app_handle: str) -> ParsedAppHandle:
-    """Take a handle apart.
+    """Split a handle into its parts.
 
     Raises:
         MalformedHandleError: It is not of the form ``scheduler://session/app_id``.
@@ -82,7 +82,7 @@ def parse_app_handle(app_handle: str) -> ParsedAppHandle:
 
 
 def schedulers_of(app_handles: Iterable[str]) -> set[str]:
-    """Return the schedulers' names, for who takes ten thousand handles at once and needs no more of them yet.
+    """Return the schedulers' names; fast, for callers that take ten thousand handles at once.
 
     Raises:
         MalformedHandleError: One is not of the form ``scheduler://session/app_id``.
@@ -91,11 +91,11 @@ def schedulers_of(app_handles: Iterable[str]) -> set[str]:
     handles = list(app_handles)
     try:
         return {
-            # An `AppHandle` was looked at when it was made.
+            # An `AppHandle` was checked when it was made.
             handle.partition(":")[0] if type(handle) is AppHandle else (match(handle) or _match(handle))[1]
             for handle in handles
         }
-    except TypeError:  # one is not a text: `_match` says which, and what it is
+    except TypeError:  # one is not a string: `_match` reports which
         return {_match(handle)[1] for handle in handles}
 
 
@@ -103,7 +103,7 @@ def _match(app_handle: str) -> re.Match[str]:
     try:
         match = _form().fullmatch(app_handle)
     except TypeError:
-        from asyncsched.specs.given import not_a_handle  # only a wrong call pays for it
+        from asyncsched.specs.given import not_a_handle  # imported late: only a wrong call needs it
 
         raise not_a_handle(app_handle) from None
     if match is None:

@@ -1,4 +1,4 @@
-"""How far the pull, the build or the push of an image has come."""
+"""The progress of pulling, building or pushing an image."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ __all__ = ["ImageProgress"]
 
 
 class ImageProgress:
-    """How far the pull, the build or the push of an image has come.
+    """The progress of pulling, building or pushing an image.
 
     Attributes:
         image: The image's name.
-        status: The daemon's word for it, such as "Downloading" or "Pull complete"; of a build, a line of its output.
-        layer: The layer that it is said of; empty when it is said of the whole image.
-        current: Bytes so far, where the daemon says.
-        total: Bytes in all, where the daemon says.
+        status: The daemon's word for it, such as "Downloading" or "Pull complete"; for a build, a line of its output.
+        layer: The layer; empty for the whole image.
+        current: Bytes so far, if the daemon reports it.
+        total: Bytes in all, if the daemon reports it.
     """
 
     __slots__ = ("current", "image", "layer", "status", "total")

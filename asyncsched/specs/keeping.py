@@ -1,10 +1,15 @@
-"""What a note may keep of an app.
+"""Decide what a note may keep of an app.
 
-The rule: **a note keeps a text whole or not at all, and not if the name of a secret stands in it, over it or at the end
-of the text before it, if credentials stand in it before an @, or if a secret of the app is said in it.**
+A note is a record that a backend stores with a job, to tell later what the job was made from: a label, a tag, an
+annotation, a file. More people can read notes than requests.
 
-A note is what a backend keeps beside a job, to tell later what the job was made from: a label, a tag, an annotation, a
-file. It goes where requests are never seen, so that the rule does not look for forms of secrets, which are endless.
+The rule: **a note keeps a text whole or not at all.** It leaves out a text
+
+- that contains the name of a secret, or stands under or after one;
+- that contains credentials before an ``@``;
+- that contains a secret of the app.
+
+The rule does not look for particular forms of secrets, because there are too many.
 """
 
 from __future__ import annotations
@@ -29,10 +34,10 @@ from asyncsched.specs.to_plain import JsonValue
 
 __all__ = ["A_SECRET", "Keeper", "ToldApp", "keeper_of", "number_or_null", "secrets_in"]
 
-A_SECRET = "a secret"  # noqa: S105 - a reason, no password
+A_SECRET = "a secret"  # noqa: S105 - a reason, not a password
 
 _LONGEST_SEARCHED = 16 * 1024
-"""Characters of a text in which the secret itself is looked for, to be found where it is said again."""
+"""Longest text, in characters, from which secrets are extracted, to find them again in other texts."""
 
 _NAME = r"[\w./-]{1,512}"
 
@@ -40,7 +45,7 @@ _LAST_NAME = r"([A-Za-z_][\w.-]*+)\W*+\Z"
 _LONGEST_NAME = 256
 
 _SHORTEST_NUMBER = 6
-"""Digits of a number that is looked for as a secret: a shorter one, such as 3600, is said for other reasons."""
+"""Digits of a number that is searched for as a secret; shorter numbers, such as 3600, appear for other reasons."""
 
 _LARGEST = 10**18
 
@@ -48,11 +53,11 @@ _SETTINGS = frozenset({"true", "false", "none", "null"})
 
 
 class Keeper:
-    """Decides what of an app is kept.
+    """Decides which parts of an app a note keeps.
 
     Args:
-        *values: All that secrets of the app may stand in: its roles, its metadata, what has been made from them; a
-            keeper stands for what it was made with.
+        *values: Everything that may contain secrets of the app: its roles, its metadata, what was made from them;
+            another keeper adds the secrets it knows.
     """
 
     def __init__(self, *values: object) -> None:
@@ -60,7 +65,7 @@ class Keeper:
         self._said: Said = Said(secrets, *(value._said for value in values if isinstance(value, Keeper)))
 
     def words(self, texts: Sequence[object]) -> list[str]:
-        """Return of each of a list of texts why it is not kept; empty where it is.
+        """Return, for each text of a list, why it is not kept; empty if it is kept.
 
         A text after one that ends with the name of a secret may be its value, as after an option.
         """
@@ -73,7 +78,7 @@ class Keeper:
         ]
 
     def values(self, texts: Mapping[str, object]) -> list[tuple[str, str]]:
-        """Return likewise, for the values of a mapping, each one's name as it is kept, and why the value is not."""
+        """Return, for each entry of a mapping, its name as it is kept, and why its value is not kept."""
         may = which_may_hold_secrets([text if isinstance(text, str) else "" for text in texts.values()])
         kept: list[tuple[str, str]] = []
         for k, (name, text) in enumerate(texts.items()):
@@ -83,13 +88,13 @@ class Keeper:
         return kept
 
     def reason(self, why: str) -> str:
-        """Return a reason as it is told: one that says a secret of the app is not."""
+        """Return a reason that is safe to show: one that contains a secret of the app is replaced."""
         return A_SECRET if self._said.is_in(why) else why
 
     def name(self, name: object) -> str:
-        """Return a name as it is kept: ``***`` in place of one that holds a secret, ``?`` for half a character.
+        """Return a name as it is kept: ``***`` in place of one that holds a secret, ``?`` for a lone surrogate.
 
-        The name of a secret is kept, so that it can be told what was not.
+        The name of a secret is kept, so that it can be shown which value was left out.
         """
         if not isinstance(name, str) or isinstance(name, Secret) or self._said.is_in(name):
             return MASK
@@ -105,9 +110,9 @@ class Keeper:
         }
 
     def numbers(self, numbers: Mapping[str, object]) -> dict[str, JsonValue]:
-        """Return the numbers of a mapping without those that are not kept, by value or by name.
+        """Return the numbers of a mapping without those that must not be kept, because of their value or name.
 
-        What is no number, and so is not read back as it was, is null.
+        Anything that is not a number becomes null, because it would not be read back unchanged.
         """
         kept = {name: number_or_null(number) for name, number in numbers.items() if self.name(name) == name}
         return {name: number for name, number in kept.items() if number is None or not self._said.is_number(number)}
@@ -124,7 +129,7 @@ class Keeper:
         if isinstance(text, NotKept):
             return self.reason(text.why)
         if not isinstance(text, str):
-            return f"it is of type {type(text).__name__}, and no text"
+            return f"it is of type {type(text).__name__}, not str"
         if isinstance(text, Secret) or self._said.is_in(text):
             return A_SECRET
         if half := half_character(text):
@@ -135,11 +140,11 @@ class Keeper:
 
 
 class ToldApp(AppDef):
-    """An app as a note tells it, with one keeper for all that is kept of it.
+    """The part of an app that a note describes, with one keeper for all of it.
 
     Args:
-        app: The app, as far as it is told.
-        *beside: What else may hold secrets that it says: run options, a request, what was left out of its roles.
+        app: The described part of the app.
+        *beside: What else may contain its secrets: run options, a request, what was left out of its roles.
     """
 
     def __init__(self, app: AppDef, *beside: object) -> None:
@@ -148,17 +153,21 @@ class ToldApp(AppDef):
 
     @cached_property
     def keeper(self) -> Keeper:
-        """What decides of its texts, made when a note is."""
+        """The keeper of its texts, made with the first note."""
         return Keeper(AppDef(self.name, self.roles, self.metadata), *self._beside)
 
 
 def keeper_of(app: AppDef) -> Keeper:
-    """Return what decides what is kept of an app."""
+    """Return the keeper of an app."""
     return app.keeper if isinstance(app, ToldApp) else Keeper(app)
 
 
 def _gather(value: object, texts: list[str], numbers: list[float]) -> bool:
-    """Gather the texts, names and numbers in nested data; tell whether none names a secret and JSON gives all back."""
+    """Collect the texts, names and numbers in nested data.
+
+    Returns:
+        True if no name is that of a secret and JSON can hold everything unchanged.
+    """
     if isinstance(value, str):
         texts.append(value)
         return len(value) > _LONGEST_NAME or not is_secret_name(value)
@@ -173,12 +182,12 @@ def _gather(value: object, texts: list[str], numbers: list[float]) -> bool:
 
 
 def number_or_null(value: object) -> float | None:
-    """Return a number that is read back from JSON as it is; null for anything else."""
+    """Return a number that JSON can hold unchanged; None for anything else."""
     return cast("float", value) if _is_number(value) else None
 
 
 def _is_number(value: object) -> bool:
-    """Tell whether a value is a number that is read back from JSON as it is."""
+    """Return whether a value is a number that JSON can hold unchanged."""
     return type(value) in (int, float) and abs(cast("float", value)) < _LARGEST
 
 
@@ -187,10 +196,10 @@ _NUMBERS = frozenset({int, float, bool})
 
 
 def secrets_in(value: object) -> Iterator[str]:
-    """Yield the secrets that stand in a value, as far as what stands around them tells.
+    """Yield the secrets in a value that can be recognised.
 
-    A declared `Secret` is always found. Of others those are that stand under or after the name of a secret, or in a
-    form that is masked where it is printed.
+    A declared `Secret` is always found. Other secrets are found under or after the name of a secret, or in a form that
+    is masked when printed.
     """
     if isinstance(value, Secret):
         yield value
@@ -200,7 +209,7 @@ def secrets_in(value: object) -> Iterator[str]:
         entries, texts = cast("Mapping[object, object]", value), list[str]()
         called = next((item for name, item in entries.items() if str(name).lower() in ("name", "key")), None)
         for name, item in entries.items():
-            if item is None or (type(item) in _PLAIN and not item):  # most fields of a role: nothing stands in it
+            if item is None or (type(item) in _PLAIN and not item):  # most fields of a role are empty
                 continue
             over = called if isinstance(called, str) and str(name).lower() == "value" else str(name)
             if is_secret_name(over):
@@ -246,7 +255,7 @@ def _ends_with_secret_name(text: object) -> bool:
 
 
 def _values_in(value: object) -> Iterator[str]:
-    """Yield all texts of a value that is secret as a whole."""
+    """Yield all texts of a value that is entirely secret."""
     if isinstance(value, Mapping):
         value = [*cast("Mapping[object, object]", value).values()]
     if isinstance(value, (list, tuple)):

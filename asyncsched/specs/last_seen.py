@@ -1,4 +1,4 @@
-"""What has last been seen of apps, for whoever shows a handle and can neither wait nor ask."""
+"""The last seen status of apps, for showing a handle without asking its scheduler."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class LastSeen:
 
 
 class LastSeenApps:
-    """The newest status of each app that its owner has seen; it is forgotten with its owner.
+    """The newest status of each app that its owner has seen; dropped with its owner.
 
     Args:
-        room: How many apps are remembered; the one that was seen longest ago is forgotten first.
+        room: The largest number of apps to remember; the one seen longest ago is forgotten first.
     """
 
     def __init__(self, room: int = 10_000) -> None:
@@ -41,15 +41,15 @@ class LastSeenApps:
             self._seen.popitem(last=False)
 
     def get(self, handle: str) -> LastSeen | None:
-        """Return what was last seen of an app."""
+        """Return the last seen status of an app."""
         return self._seen.get(handle)
 
 
-# A handle is a plain string, which knows no runner: this is the way from one to the other.
+# A handle is a plain string without a runner; this set leads from a handle to what runners have seen.
 _living: weakref.WeakSet[LastSeenApps] = weakref.WeakSet()
 
 
 def last_seen(handle: str) -> LastSeen | None:
-    """Return the newest that any living owner in this process has seen of an app."""
+    """Return the newest status of an app that any living owner in this process has seen."""
     seen = [sighting for each in list(_living) if (sighting := each.get(handle)) is not None]
     return max(seen, key=lambda sighting: sighting.at, default=None)

@@ -1,10 +1,10 @@
-"""Placeholders in a role that are known only when a replica starts.
+"""Macros: placeholders in a role whose values are known only when a replica starts.
 
 ``${img_root}``, ``${app_id}``, ``${replica_id}`` and ``${rank0_env}`` (and the old ``${base_img_root}``) are
-replaced in a role's ``args``, in the values of ``env``, and in ``metadata``, whatever its depth. ``$${`` is written
-for a ``${`` that is none of them: ``$${app_id}`` reaches the program as ``${app_id}``. Nothing else is touched: any
-other ``$$``, which is a shell's own number, stays ``$$``, and ``$app_id`` without braces belongs to the user's shell.
-A text is read from left to right, so that in ``$$${app_id}`` the shell's number stands before the app's id.
+replaced in a role's ``args``, in the values of ``env``, and in ``metadata`` at any depth. Write ``$${`` for a literal
+``${``: ``$${app_id}`` reaches the program as ``${app_id}``. Nothing else changes: any other ``$$``, the shell's
+process id, stays ``$$``, and ``$app_id`` without braces belongs to the user's shell. A text is read from left to right,
+so ``$$${app_id}`` is the shell's process id followed by the app's id.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from asyncsched.specs.value import Value
 __all__ = ["escaped", "macros", "unknown_macros"]
 
 _PLACEHOLDER = r"(?a)\$\$(?P<escape>\{)?|\$\{(?P<name>[^\W\d]\w*)\}"
-"""What is read as one: a dollar sign that is left to a shell, an escape, or what looks like a macro."""
+"""Matches ``$$`` for a shell, an escape, or anything that looks like a macro."""
 
 _NAMES = ("img_root", "base_img_root", "app_id", "replica_id", "rank0_env")
 
 
 def escaped(text: str) -> str:
-    """Return what has to be written for a program to get this text, with ``$${`` for what would be a macro.
+    """Return the text to write so that a program gets `text`: macros are escaped with ``$${``.
 
     Raises:
-        ValueError: It holds ``$${``, which reaches no program.
+        ValueError: It contains ``$${``, which no text can produce.
     """
     if any(found["escape"] for found in re.finditer(_PLACEHOLDER, text)):
         raise ValueError("it holds $${, which always becomes ${")
@@ -39,17 +39,16 @@ def escaped(text: str) -> str:
 
 
 def unknown_macros(text: str) -> list[str]:
-    """Return the names in a text that are written like macros and are none, each once.
+    """Return the names in a text that look like macros but are not, each once.
 
-    Names in capitals are those of environment variables, which a shell reads, unless they are a macro's name but for
-    that.
+    Names in capitals are taken for environment variables, unless they are a macro's name in capitals.
     """
     names = dict.fromkeys(found["name"] for found in re.finditer(_PLACEHOLDER, text) if found["name"])
     return [name for name in names if name not in _NAMES and (name.upper() != name or name.lower() in _NAMES)]
 
 
 class macros:  # noqa: N801 - the documents' name
-    """The placeholders, to be written into a role: ``args=["--id", macros.app_id]``."""
+    """The placeholders to use in a role: ``args=["--id", macros.app_id]``."""
 
     img_root = "${img_root}"
     base_img_root = "${base_img_root}"
@@ -59,7 +58,7 @@ class macros:  # noqa: N801 - the documents' name
 
     @dataclass(eq=False, repr=False)
     class Values(Value):
-        """What the placeholders stand for in one replica.
+        """The values of the placeholders in one replica.
 
         Args:
             img_root: Where the image's files are.
@@ -86,7 +85,7 @@ class macros:  # noqa: N801 - the documents' name
         def substitute(self, arg: str) -> str:
             """Return the text with the values filled in; a secret stays a secret."""
             if isinstance(arg, SecretRef):
-                return arg  # it names something of the service's, and is no text of the app's
+                return arg  # the name of the service's secret, not a text of the app
             if isinstance(arg, Secret):
                 return Secret(self.substitute(arg.reveal()))
             return re.sub(_PLACEHOLDER, self._value, arg)

@@ -1,7 +1,7 @@
-"""Walk through nested data, to hide the secrets in it or to find them.
+"""Hide or find the secrets in nested data.
 
-A request carries its environment in one of several forms: a mapping, a list of ``{"name", "value"}``
-pairs, or a list of ``NAME=value`` strings. All of them are understood here.
+A request holds its environment in one of several forms: a mapping, a list of ``{"name", "value"}``
+pairs, or a list of ``NAME=value`` strings. All of them are supported.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["find_secrets", "hidden", "is_hidden", "masked"]
 def masked(value: object) -> Plain:
     """Return a plain copy in which every secret is ``***``, unless inside ``show_secrets()``.
 
-    Hidden are instances of ``Secret``; strings and numbers whose key or whose sibling ``name`` says that they are
-    secret; and in any text what `secret_text` finds: ``NAME=value``, ``--name value``, a URL's password.
+    It hides instances of ``Secret``, strings and numbers whose key or sibling ``name`` is a secret's name, and what
+    `secret_text` finds in texts: ``NAME=value``, ``--name value``, a URL's password.
     """
     return _shown(to_plain(value)) if showing_secrets() else hidden(value)
 
 
 def hidden(value: object) -> Plain:
-    """Return what `masked` does, inside ``show_secrets()`` too: for what is kept."""
+    """Return what `masked` returns, inside ``show_secrets()`` too: for data that is stored."""
     return _masked(to_plain(value))
 
 
@@ -49,7 +49,7 @@ def _masked(value: Plain) -> Plain:
 
 
 def is_hidden(text: str) -> bool:
-    """Tell whether a text is one that `hidden` has taken a secret from."""
+    """Return whether `hidden` has removed a secret from a text."""
     return text == MASK or any(text[start:end] == MASK for start, end in secret_spans(text))
 
 

@@ -1,6 +1,6 @@
-"""Whether a text may hold a secret at all, whatever its form: the question of a note, which keeps a text or leaves it.
+"""Tell whether a text may contain a secret in any form, for notes, which keep a text whole or leave it out.
 
-What is printed needs `secret_text`, which finds the secret in a text. Here no form is parsed, so that none is missed.
+To mask what is printed, `secret_text` finds the secret itself. This module parses no form, so that it misses none.
 """
 
 from __future__ import annotations
@@ -15,62 +15,62 @@ from asyncsched.specs.secret_text import user_spans
 __all__ = ["LONGEST_TEXT", "may_hold_secret", "which_may_hold_secrets"]
 
 LONGEST_TEXT = 128 * 1024
-"""Characters: Linux gives no program a longer argument or variable. A longer text is not looked through."""
+"""Longest text to search, in characters: Linux passes no longer argument or variable to a program."""
 
 _MOST = 1000
-"""Places that are looked at in a text; one with more of them counts as one with a secret."""
+"""Places to check in a text; a text with more counts as one with a secret."""
 
 _AT_ONCE = 64
-"""Texts that are looked through as one."""
+"""Texts to search at once."""
 
 _LONGEST_NAME = 256
 _LONGEST_OPTION = 64
 
 _OF_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _OF_WORDS = _OF_NAMES.removesuffix(".-")
-# Compiled on first use, by `re`, which keeps them: not by everybody who imports this.
+# Patterns are compiled on first use, and cached by `re`, so that imports stay fast.
 _REST_OF_NAME = rf"[A-Za-z0-9_.-]{{0,{_LONGEST_NAME}}}"
 
 _GIVEN_A_VALUE = r"[\"'\\]{0,8}\s{0,16}[=:!]"
 _OPERATOR = r"[\"'\\]{0,8}\s{0,16}(?:[^\w\s\"'$]{0,3}=|[:!~]|<<)"
 _REFERENCE = rf"(?a)\$(?:\w++|\{{\w+\}})(?!{_OPERATOR})"
-"""What names a secret, and gives it no value: ``$DB_PASSWORD``, but not ``$password = "x"`` or ``$password ||= "x"``,
-and neither ``$password ~ "x"``."""
+"""A reference that names a secret without giving it a value: ``$DB_PASSWORD``, but not ``$password = "x"``,
+``$password ||= "x"`` or ``$password ~ "x"``."""
 
 _COMPARED = "(?:eq|ne|[gl][te]|cmp|in|is|not|and|or|if|elif|unless|while|until|case|switch|match|for|select|return)"
 _OF_OPTION = r"(?:\A|\s)(?!-(?:eq|ne|[gl][te])\s)--?\w[\w.-]*[ \t]+[\"']?\Z" r"|(?:\A|[\s;&|])-{0,2}\w[\w.-]*=[\"']?\Z"
-"""What stands before a reference that is the value of an option or of a variable."""
+"""The text before a reference that is the value of an option or of a variable."""
 _OTHER = r"[\"']?\$(?:\w++|\{\w+\})[\"']?"
 _OF_COMMAND = rf"(?:\A|[\n;&|(])[ \t]*(?!{_COMPARED}\b)[\w./-]+[ \t]+(?:{_OTHER}[ \t]+)*[\"']?\Z|\A[\"']?\Z"
 _LAST = rf"[\"']?(?:[ \t]+{_OTHER})*(?:[ \t]+-|[ \t]*(?:\Z|[\n;&|)]))"
-"""What stands around a reference that is a text by itself, or an argument of a command that has others of its kind and
-options alone."""
+"""The text around a reference that is a whole text, or an argument of a command whose other arguments are references
+and options."""
 
 _COMMANDS = frozenset({"auth", "pass", "pw", "pwd"})
-"""Words of programs, which are names of secrets where a value is given to them; the latter after dashes, too."""
+"""Common words in programs; they name a secret only where they get a value, or after dashes."""
 
 _PHRASES = ("PRIVATE KEY", "BEARER ")
 
 _ESCAPED_LETTER = r"\\(?:u00|x)[3-7][0-9A-Fa-f]"
-"""A name may be spelled so, as in JSON."""
+"""An escaped letter of a name, as in JSON."""
 
 _WITH_SPACES = r"[^\s/?#:]*:(?!\d{1,5}(?:[/?#\s]|\Z))[^\n]*\Z"
-"""A user and a password in a URL, which may have spaces; a port is none."""
+"""A user and a password in a URL, which may contain spaces; a port is not a password."""
 
 _DIGEST = r"sha\d+:"
 
 
 def may_hold_secret(text: str) -> bool:
-    """Tell whether the name of a secret stands in a text, or credentials stand in it before an ``@``.
+    """Return whether a text contains the name of a secret, or credentials before an ``@``.
 
-    A reference that only hands a secret over, such as ``login -p $DB_PASSWORD``, does not count. A text of more than
-    `LONGEST_TEXT` characters always does, and so does one with more places to look at than can be searched quickly.
+    A reference that only passes a secret on, such as ``login -p $DB_PASSWORD``, does not count. A text longer than
+    `LONGEST_TEXT`, or with too many places to search quickly, always counts.
     """
     return len(text) > LONGEST_TEXT or _may_hold_secret(text)
 
 
 def which_may_hold_secrets(texts: Sequence[str]) -> list[bool]:
-    """Tell of each of many texts what `may_hold_secret` does."""
+    """Return the result of `may_hold_secret` for each of many texts."""
     which: list[bool] = []
     for start in range(0, len(texts), _AT_ONCE):
         some = texts[start : start + _AT_ONCE]
@@ -82,13 +82,13 @@ def _may_hold_secret(text: str) -> bool:
     upper = text.upper()
     if re.search(_ESCAPED_LETTER, text) or any(phrase in upper for phrase in _PHRASES) or any(user_spans(text)):
         return True
-    if _has_credentials(text) or upper.count("KEY") > _MOST:  # most of which `find_parts` would pass over one by one
+    if _has_credentials(text) or upper.count("KEY") > _MOST:  # `find_parts` would skip most of them one by one
         return True
     return any(looked == _MOST or _is_named_at(text, at) for looked, at in enumerate(find_parts(text)))
 
 
 def _is_named_at(text: str, at: int) -> bool:
-    """Tell whether the name that this place belongs to is that of a secret."""
+    """Return whether the name around this place is that of a secret."""
     if _is_reference(text, at):
         return False
     before = text[max(0, at - _LONGEST_NAME) : at]
@@ -111,7 +111,7 @@ def _is_reference(text: str, at: int) -> bool:
 
 
 def _is_handed_over(text: str, start: int, end: int) -> bool:
-    """Tell whether a reference only hands a secret over: elsewhere a value may be compared with it, or given to it."""
+    """Return whether a reference only passes a secret on, and is neither assigned to nor compared with a value."""
     begin = max(0, start - _LONGEST_OPTION)
     if re.compile(_OF_OPTION).search(text, begin, start):
         return True
@@ -122,7 +122,7 @@ def _is_handed_over(text: str, start: int, end: int) -> bool:
 
 
 def _has_credentials(text: str) -> bool:
-    """Tell whether a user and a password, or a token, may stand before an ``@``, as in a URL."""
+    """Return whether a user and a password, or a token, may precede an ``@``, as in a URL."""
     pieces = text.split("@", _MOST)
     if len(pieces) > _MOST:
         return True

@@ -1,6 +1,6 @@
-"""What is mounted into a replica, and the text form of it.
+"""Mounts of a replica, and their text form.
 
-The text form is a list of options, each mount starting with its ``type``::
+The text form is a list of options; each mount starts with its ``type``::
 
     type=bind,src=<host path>,dst=<path>[,readonly]
     type=volume,src=<name or id>,dst=<path>[,readonly]
@@ -69,7 +69,7 @@ Mount: TypeAlias = BindMount | VolumeMount | DeviceMount
 
 
 def source_of(mount: Mount) -> str:
-    """Return what is mounted: a path of the host, or a volume's name."""
+    """Return the source of a mount: a path of the host, or a volume's name."""
     return mount.src if isinstance(mount, VolumeMount) else mount.src_path
 
 
@@ -99,8 +99,8 @@ def parse_mounts(opts: Iterable[str]) -> list[Mount]:
     ``dst``, ``source`` means ``src``, ``read_only`` means ``readonly``.
 
     Raises:
-        MountError: An option is unknown, missing, repeated or has a wrong value. It is a ``KeyError`` and
-            a ``ValueError``.
+        MountError: An option is unknown, missing, repeated or has a wrong value. It is both a ``KeyError`` and a
+            ``ValueError``.
     """
     groups: list[dict[str, str]] = []
     for opt in opts:
@@ -127,7 +127,8 @@ def _mount(group: dict[str, str]) -> Mount:
     if kind not in _BY_TYPE:
         raise MountError(f"invalid mount type {kind!r}", fix=f"must be one of {list(_BY_TYPE)}")
     for key in group.keys() - _BY_TYPE[kind]:
-        raise MountError(f"The mount option {key} has no meaning for a {kind} mount")
+        fix = f"a {kind} mount takes {', '.join(sorted(_BY_TYPE[kind]))}"
+        raise MountError(f"A {kind} mount does not take the option {key}", fix=fix)
     src = _required(group, "src")
     if kind == "device":
         permissions = _permissions(group.get("perm", "rwm"))
@@ -135,7 +136,7 @@ def _mount(group: dict[str, str]) -> Mount:
     dst, read_only = _required(group, "dst"), _flag(group)
     if kind == "volume":
         return VolumeMount(src=src, dst_path=dst, read_only=read_only)
-    # pathlib would raise for an unknown user, and normalize the path.
+    # Unlike pathlib, os.path does not raise for an unknown user, and does not normalize the path.
     return BindMount(src_path=os.path.expanduser(src), dst_path=dst, read_only=read_only)  # noqa: PTH111
 
 
@@ -148,7 +149,7 @@ def _required(group: dict[str, str], key: str) -> str:
 def _flag(group: dict[str, str]) -> bool:
     text = group.get("readonly", "no").lower()
     if text not in _FLAGS:
-        raise MountError(f"readonly={text} is neither yes nor no", fix="write readonly, or leave it out")
+        raise MountError(f"readonly must be yes or no, got {text!r}", fix="write readonly, or leave it out")
     return _FLAGS[text]
 
 

@@ -1,17 +1,17 @@
-"""What a scheduler cannot tell of an app any more, because it was not written down."""
+"""Placeholders for values of an app that were not stored, so that `describe` cannot return them."""
 
 from __future__ import annotations
 
 __all__ = ["NOT_KEPT", "NotKept"]
 
 NOT_KEPT = "<NOT_KEPT>"
-"""How such a value prints, and the variable of a described role that says what else of it was not kept."""
+"""How such a value prints; also the variable of a described role that lists what else was not kept."""
 
 
 class NotKept(str):
-    """Stands in a described role for a value that was not kept: a secret, or one that was too large.
+    """Replaces a value in a described role that was not kept: a secret, or a value that was too large.
 
-    An app that holds one cannot be submitted again before it is replaced.
+    Replace it before you submit the app again.
 
     Args:
         why: Why it was not kept, such as ``"a secret"``.

@@ -1,7 +1,7 @@
 """Resources by name: generic sizes, AWS instance types, and what plugins add.
 
 A plugin is an entry point in the group ``asyncsched.named_resources``: a function without arguments that
-returns a ``Resource``. It cannot replace a built-in, and a broken one is only noticed by who asks for it.
+returns a ``Resource``. It cannot replace a built-in name. A broken plugin raises only when its name is used.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 class NamedResources(Mapping[str, Resource]):
-    """Resources by name; each look-up gives a fresh one, which its user may change.
+    """Resources by name; each look-up returns a new object, which you may change.
 
     Installed packages are searched for plugins when a name is not built in, or when the names are listed.
     """
@@ -60,7 +60,7 @@ class NamedResources(Mapping[str, Resource]):
             raise _unknown(name, [*built_in, *plugins])
         return _load(plugins[name])
 
-    # Mapping's own would load the plugin.
+    # Mapping's method would load the plugin.
     def __contains__(self, name: object) -> bool:
         return name in _built_in() or name in self._find_plugins()
 
@@ -86,7 +86,7 @@ def _load(plugin: EntryPoint) -> Resource:
 
 def _broken(plugin: EntryPoint, why: str) -> ConfigError:
     what = f"The named resource `{plugin.name}` cannot be loaded from {plugin.value}"
-    return ConfigError(what, why=why, fix="repair or remove the package that brings it")
+    return ConfigError(what, why=why, fix="repair or remove the package that provides it")
 
 
 def _unknown(name: str, known: list[str]) -> UnknownResourceError:
@@ -116,13 +116,13 @@ def resource(
     memMB: int | None = None,  # noqa: N803 - the documents' name
     h: str | None = None,
 ) -> Resource:
-    """Return a resource of the given size, or, if ``h`` is given, the one of that name.
+    """Return a resource of the given size, or the named resource ``h``.
 
     Args:
         cpu: Number of processors; None or 0 means 2.
         gpu: Number of GPUs; None means none.
         memMB: Memory in MB; None or 0 means 1024.
-        h: A name in :data:`named_resources`, which wins over the sizes.
+        h: A name in :data:`named_resources`; it overrides the sizes.
     """
     if h:
         return get_named_resources(h)

@@ -10,7 +10,7 @@ __all__ = ["AWS_RESOURCES", "INSTANCE_TYPE"]
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The capability that names the instance type."""
 
-# The host and its agent take some memory, and AWS Batch never places a job that asks for all of it:
+# The host and its agent need some memory, and AWS Batch never places a job that asks for all of it:
 # https://docs.aws.amazon.com/batch/latest/userguide/memory-management.html
 _USABLE_MEMORY = 0.96
 _GIB = int(1024 * _USABLE_MEMORY)

@@ -1,4 +1,4 @@
-"""Named resources of round sizes, for examples and first tries; their sizes may change."""
+"""Generic named resources, for examples and first tries; their sizes may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How objects of ours tell a notebook that they look better than their `repr`."""
+"""Let a notebook show objects as HTML in place of their `repr`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["RichDisplay"]
 
 
 class RichDisplay:
-    """What a notebook shows in place of the `repr`: each class says how it looks by `_repr_html_`."""
+    """A base class for objects that a notebook shows as HTML; subclasses define `_repr_html_`."""
 
     __slots__ = ()
 

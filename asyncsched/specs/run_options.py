@@ -1,6 +1,6 @@
-"""The run options that a scheduler knows: their names, types, defaults and help.
+"""The run options of a scheduler: their names, types, defaults and help.
 
-A scheduler declares them once, as a dataclass; :meth:`runopts.of` makes from it what checks, parses and
+A scheduler declares them once, as a dataclass; :meth:`runopts.of` turns it into an object that checks, parses and
 prints them.
 """
 
@@ -18,7 +18,7 @@ from asyncsched.specs.value import Value
 __all__ = ["CfgVal", "get_type_name", "runopt", "runopts"]
 
 CfgVal: TypeAlias = str | int | float | bool | list[str] | dict[str, str] | None
-"""What a run option may be."""
+"""The type of a run option's value."""
 
 OptionsT = TypeVar("OptionsT")
 
@@ -27,7 +27,7 @@ _KINDS = (str, bool, int, float, list, dict)
 
 
 def get_type_name(tp: object) -> str:
-    """Return how a type is written: ``int``, ``list[str]``, ``typing.List[str]``."""
+    """Return a type's name: ``int``, ``list[str]``, ``typing.List[str]``."""
     return tp.__name__ if isinstance(tp, type) and not hasattr(tp, "__origin__") else str(tp)
 
 
@@ -40,7 +40,7 @@ class runopt(Value):  # noqa: N801 - the documents' name
         opt_type: Its type: str, bool, int, float, ``list[str]`` or ``dict[str, str]``.
         is_required: Whether it must be given.
         help: What it is for.
-        choices: The only values that it may have; none means any.
+        choices: The allowed values; empty allows any.
     """
 
     default: CfgVal
@@ -54,14 +54,14 @@ class runopt(Value):  # noqa: N801 - the documents' name
 
     @property
     def type_name(self) -> str:
-        """The type as it is printed; the choices, where there are some."""
+        """The type as printed: the choices, if there are any."""
         return "|".join(self.choices) or get_type_name(self.opt_type)
 
 
 class runopts:  # noqa: N801 - the documents' name
-    """The run options that a scheduler knows. Printing them gives their help.
+    """The run options of a scheduler. Print them to see their help.
 
-    Values are checked strictly: ``"5"`` is no int and ``1`` no bool, except where text is parsed
+    Values are checked strictly: ``"5"`` is not an int and ``1`` is not a bool, except when text is parsed
     (:meth:`cfg_from_str`, :meth:`parse`). An int is accepted for a float.
     """
 
@@ -93,7 +93,7 @@ class runopts:  # noqa: N801 - the documents' name
         """
         if isinstance(cfg, options):
             known = cls.of(options)
-            known.resolve({name: getattr(cfg, name) for name, _ in known})  # a dataclass checks no types
+            known.resolve({name: getattr(cfg, name) for name, _ in known})  # a dataclass does not check types
             return cfg
         if cfg is not None and not isinstance(cfg, Mapping):
             what = f"Run options must be {options.__name__} or a mapping"
@@ -116,7 +116,7 @@ class runopts:  # noqa: N801 - the documents' name
 
         Raises:
             ValueError: It is required and has a default.
-            TypeError: The default is not of the type, or no run option can have the type.
+            TypeError: The default has another type, or no run option can have the type.
         """
         try:
             _kind(type_)
@@ -134,7 +134,7 @@ class runopts:  # noqa: N801 - the documents' name
         return self._opts.get(name)
 
     def update(self, other: runopts) -> None:
-        """Add the options of another; those of the same name are replaced."""
+        """Add the options of another; they replace those of the same name."""
         self._opts.update(other._opts)
 
     def __or__(self, other: runopts) -> runopts:
@@ -154,7 +154,7 @@ class runopts:  # noqa: N801 - the documents' name
 
     @staticmethod
     def is_type(obj: object, tp: type[object]) -> bool:
-        """Tell whether a value is of an option's type; a bool is no int, but an int is a float."""
+        """Return whether a value is of an option's type; a bool is not an int, but an int is a float."""
         kind = _kind(tp)
         if isinstance(obj, (list, dict)):
             members = cast("list[object] | dict[object, object]", obj)
@@ -165,7 +165,7 @@ class runopts:  # noqa: N801 - the documents' name
         return isinstance(obj, (float, int) if kind is float else kind)
 
     def resolve(self, cfg: Mapping[str, CfgVal]) -> dict[str, CfgVal]:
-        """Check the options that are given, and fill in the defaults of those that are not, or are None.
+        """Check the given options, and fill in defaults for those that are missing or None.
 
         Raises:
             RunOptionError: An option is unknown (the message names the nearest), missing or mistyped.
@@ -181,12 +181,12 @@ class runopts:  # noqa: N801 - the documents' name
         return resolved
 
     def cfg_from_str(self, cfg_str: str) -> dict[str, CfgVal]:
-        """Parse ``a=1,b=x;y,c="u,v"``; defaults are not filled in, that is for :meth:`resolve`.
+        """Parse ``a=1,b=x;y,c="u,v"``, without filling in defaults; :meth:`resolve` does that.
 
         Raises:
             RunOptionError: An option is unknown, given twice or mistyped, or the text cannot be read.
         """
-        from asyncsched.specs.run_options_text import split_pairs  # only who writes options as text pays for it
+        from asyncsched.specs.run_options_text import split_pairs  # imported late: only options as text need it
 
         try:
             pairs = split_pairs(cfg_str)
@@ -214,14 +214,14 @@ class runopts:  # noqa: N801 - the documents' name
         except ValueError as error:
             if kind in (int, float, bool):
                 raise _mistyped(name, opt, text) from None
-            # Not shown as it is: only a value that can be read can be masked.
+            # The text is not shown: it may be a secret, and an unreadable value cannot be masked.
             what = f"Run option: {name}, must be of type: {opt.type_name}"
             fix = _SYNTAX if kind is not dict else f"write it as {name}=NAME:value,NAME:value"
             raise RunOptionError(what, key=name, why=str(error), fix=fix) from None
         return self.check(name, value)
 
     def cfg_from_json_repr(self, json_repr: str) -> dict[str, CfgVal]:
-        """Parse a JSON object of options; defaults are not filled in, that is for :meth:`resolve`.
+        """Parse a JSON object of options, without filling in defaults; :meth:`resolve` does that.
 
         Raises:
             RunOptionError: An option is unknown or mistyped, or the text is not a JSON object.
@@ -239,7 +239,7 @@ class runopts:  # noqa: N801 - the documents' name
 
     @staticmethod
     def cfg_to_str(cfg: Mapping[str, CfgVal]) -> str:
-        """Write options as :meth:`cfg_from_str` reads them; those that are None are left out.
+        """Format options as :meth:`cfg_from_str` reads them, without those that are None.
 
         A ``Secret`` is written as its mask.
         """
@@ -257,14 +257,14 @@ class runopts:  # noqa: N801 - the documents' name
         from difflib import get_close_matches
 
         if not isinstance(cast("object", name), str):
-            return RunOptionError(f"The name of a run option must be a text, got {kind(name)}", key=str(name))
+            return RunOptionError(f"The name of a run option must be a str, got {kind(name)}", key=str(name))
         known = {known.lower(): known for known in self._opts}
         nearest = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
         fix = f"did you mean `{known[nearest[0]]}`?" if nearest else f"valid are: {', '.join(self._opts) or 'none'}"
         return RunOptionError(f"Unknown run option: {name}", key=name, fix=fix)
 
     def check(self, name: str, value: object) -> CfgVal:
-        """Return the value as the option takes it: checked as in :meth:`resolve`, and copied.
+        """Check a value as :meth:`resolve` does, and return a copy of it.
 
         Raises:
             RunOptionError: The option is unknown (the message names the nearest) or the value is of another type.
@@ -302,7 +302,7 @@ def _mistyped(name: str, opt: runopt, value: object) -> RunOptionError:
 
 
 def _kind(tp: type[object]) -> type[object]:
-    """Return which of the six kinds of value a type stands for."""
+    """Return the run-option type that a type annotation means."""
     kind = getattr(tp, "__origin__", tp)
     members = set(getattr(tp, "__args__", ()))
     if kind not in _KINDS or members - {str}:
@@ -311,7 +311,7 @@ def _kind(tp: type[object]) -> type[object]:
 
 
 def _copied(value: CfgVal) -> CfgVal:
-    # A list given twice must not be one list.
+    # A new list, so that two uses of one default do not share it.
     if isinstance(value, list):
         return list(value)
     return dict(value) if isinstance(value, dict) else value

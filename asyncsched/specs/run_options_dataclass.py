@@ -15,7 +15,7 @@ __all__ = ["read_options"]
 
 
 def read_options(options: type[object]) -> Iterator[tuple[str, runopt]]:
-    """Give name and option for each field of the dataclass.
+    """Yield name and option of each field of the dataclass.
 
     Raises:
         TypeError: It is not a dataclass, or a field has a type that no run option can have.
@@ -27,13 +27,13 @@ def read_options(options: type[object]) -> Iterator[tuple[str, runopt]]:
         hints = get_type_hints(options, localns={**vars(options), "Doc": Doc}, include_extras=True)
         declared = _declared[options] = [_declaration(each, hints[each.name]) for each in fields(options) if each.init]
     for field, opt_type, choices, help_text in declared:
-        required, default = _default(field)  # anew each time: a factory's values are not shared
+        required, default = _default(field)  # called each time, so that a factory's values are not shared
         yield field.name, runopt(default, opt_type, required, help_text, choices=choices)
 
 
 _Declaration: TypeAlias = tuple[Field[object], type[object], tuple[str, ...], str]
 
-# What classes declare does not change, and each submit asks: to read the annotations took a third of its time.
+# Cached: a class's annotations do not change, and reading them took a third of each submit's time.
 _declared: weakref.WeakKeyDictionary[type[object], list[_Declaration]] = weakref.WeakKeyDictionary()
 
 
@@ -47,7 +47,7 @@ def _without_annotation(hint: object) -> tuple[object, str]:
     if get_origin(hint) is not Annotated:
         return hint, ""
     inner, *notes = get_args(hint)
-    texts = (getattr(note, "documentation", None) for note in notes)  # of a `Doc`, ours or that of typing_extensions
+    texts = (getattr(note, "documentation", None) for note in notes)  # a `Doc`, ours or that of typing_extensions
     return inner, next((text for text in texts if isinstance(text, str)), "")
 
 

@@ -1,11 +1,10 @@
 r"""The text form of run options: ``queue=gpu,tags=a;b,env=A:1,B:2``.
 
-Pairs are separated by ``,`` or ``;``, and so are the items of a list and of a dict, whose names are
-separated from their values by ``:``. What comes after a separator belongs to the option before it, unless
-it has the form ``name=``. An item in quotes may hold anything: in ``'...'`` all characters stand for
-themselves, in ``"..."`` a quote is ``\"`` and a backslash ``\\``.
+``,`` or ``;`` separates pairs, and the items of a list or a dict. In a dict, ``:`` separates a name from its value. The
+text after a separator belongs to the option before it, unless it has the form ``name=``. An item in quotes may contain
+anything: ``'...'`` is taken literally, in ``"..."`` write ``\"`` for a quote and ``\\`` for a backslash.
 
-No message repeats what was written: it may hold a secret.
+Messages never repeat the text, because it may contain a secret.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _NO = ("0", "false", "no", "off")
 
 
 def split_pairs(text: str) -> list[tuple[str, str]]:
-    """Return the names and the texts of the values, still with their quotes.
+    """Return the names and the texts of the values, with their quotes.
 
     Raises:
         ValueError: The text does not start with ``name=``, or a quote is not closed.
@@ -47,10 +46,10 @@ def split_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def pairs_of_torchx(text: str) -> list[tuple[str, str]]:
-    """Return the pairs that TorchX reads in a text; one with quotes, or that it refuses, is read by `split_pairs`.
+    """Return the pairs as TorchX reads them; `split_pairs` reads texts with quotes, and those that TorchX refuses.
 
-    It passes over a ``=`` with nothing behind it, so that in ``A=1,B=`` the value of A is ``1,B``. What stands between
-    two names up to the last separator is the value of the first, other separators included.
+    TorchX ignores a ``=`` without a value, so in ``A=1,B=`` the value of A is ``1,B``. The value of a name extends to
+    the last separator before the next name, including other separators.
     """
     parts = [part.strip() for part in text.split("=") if part.strip()]
     inner = [_VALUE_AND_NAME.fullmatch(part) for part in parts[1:-1]]
@@ -62,9 +61,9 @@ def pairs_of_torchx(text: str) -> list[tuple[str, str]]:
 
 
 def _split(text: str, separators: str) -> Iterator[tuple[int, int]]:
-    """Give start and end of each part; separators in quotes do not separate."""
+    """Yield start and end of each part; separators in quotes do not count."""
     start = position = 0
-    may_open = True  # A quote opens at the start of an item only: the one in "it's" is a letter.
+    may_open = True  # A quote opens only at the start of an item; the one in "it's" is a letter.
     while position < len(text):
         char = text[position]
         if may_open and char in "\"'":
@@ -94,7 +93,7 @@ def parse_value(text: str, kind: type[object]) -> CfgVal:
         kind: One of str, bool, int, float, list and dict.
 
     Raises:
-        ValueError: It is nothing of that kind.
+        ValueError: The text is not a value of that type.
     """
     if kind is list:
         return [_unquote(item) for item in _items(text)]
@@ -118,13 +117,13 @@ def _unquote(item: str) -> str:
         return item
     match = _QUOTED.fullmatch(item)
     if match is None:
-        raise ValueError("an item goes on after its closing quote")
+        raise ValueError("an item continues after its closing quote")
     return _ESCAPE.sub(r"\1", match[1]) if match[1] is not None else match[2]
 
 
 def _parse_bool(text: str) -> bool:
     if text.lower() not in _YES + _NO:
-        raise ValueError(f"a bool is one of {', '.join(_YES + _NO)}")
+        raise ValueError(f"a bool must be one of {', '.join(_YES + _NO)}")
     return text.lower() in _YES
 
 
@@ -149,7 +148,7 @@ def _parse_entry(item: str) -> tuple[str, str]:
 
 
 def format_pairs(cfg: Mapping[str, CfgVal]) -> str:
-    """Write options as the text that is read back as the same; those that are None are left out."""
+    """Format options as a text that parses to the same options, without those that are None."""
     return ",".join(f"{name}={_format(value)}" for name, value in cfg.items() if value is not None)
 
 

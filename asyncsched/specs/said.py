@@ -1,4 +1,4 @@
-"""Whether a secret is said again: in a text, or as a number."""
+"""Find known secrets in texts and numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asyncsched.specs.secret import encodings, reveal, spellings
 __all__ = ["Said"]
 
 _MARKS = ("%", "\\", "&")
-"""What stands in most spellings that differ from the secret itself: a text without it need not be searched for them."""
+"""Characters of most escaped spellings: a text without them need not be searched for those."""
 
 _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
 _OTHERS_APART = bytes(byte if byte in _DIGITS else 32 for byte in range(256))
@@ -20,11 +20,11 @@ _WRAPPED = r"(?a)(?<=[\w+/-]{60})[ \t]*\r?\n[ \t]*"
 
 
 class Said:
-    """Finds secrets where they are said again.
+    """Finds known secrets in texts and numbers.
 
     Args:
-        secrets: The secrets; one that is too short to be looked for is left out.
-        *others: What is found besides.
+        secrets: The secrets; those too short to search for are left out.
+        *others: Other finders, whose secrets are added.
     """
 
     def __init__(self, secrets: Iterable[str], *others: Said) -> None:
@@ -49,7 +49,7 @@ class Said:
         self._encoded += _shortest(encodings(secret))
 
     def is_in(self, text: str) -> bool:
-        """Tell whether a secret is said in a text."""
+        """Return whether a text contains a secret."""
         if any(mark in text and any(each in text for each in texts) for mark, texts in self._spelled.items()):
             return True
         if not self._encoded:
@@ -60,12 +60,12 @@ class Said:
         return bool(runs) and any(each in runs for each in self._encoded)
 
     def is_number(self, number: float) -> bool:
-        """Tell whether a number is a secret, or a secret stands in its digits."""
+        """Return whether a number is a secret, or contains one in its digits."""
         return number in self._numbers or self.is_in(repr(number))
 
 
 def _shortest(texts: Iterable[str]) -> list[str]:
-    """Return of some texts those in which no other of them stands."""
+    """Return the texts that contain none of the others."""
     shortest: list[str] = []
     for text in sorted(texts, key=len):
         if not any(each in text for each in shortest):

@@ -1,9 +1,9 @@
-"""Values that must not be shown, and the only ways to see them.
+"""Secrets: values that print as ``***``.
 
-A :class:`Secret` is a string whose *content* is ``***``: whatever prints, formats, joins or serializes it
-can only pass on the mask. Environment values whose names look secret, and passwords in URLs, are masked in the same
-way wherever an environment is printed. The true values come out of :meth:`Secret.reveal` and :func:`revealed_env`,
-which are for the request that is sent, and of everything printed inside :func:`show_secrets`.
+A :class:`Secret` is a string whose *content* is ``***``: printing, formatting, joining or serializing it gives only the
+mask. When an environment is printed, values with secret names and passwords in URLs are masked too. To get the real
+values, use :meth:`Secret.reveal` and :func:`revealed_env` (for the request that is sent), or print inside
+:func:`show_secrets`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 MASK = "***"
-# Scrubbing every "1" because some TOKEN_COUNT is 1 would leave nothing to read.
+# Masking every "1" because some TOKEN_COUNT is 1 would make texts unreadable.
 SHORTEST_UNDECLARED = 4
 
 _SHORTEST_ENCODED = 6
-"""Characters of a secret that is looked for in base64 and hexadecimal digits; of fewer those are a common word."""
+"""Shortest secret, in characters, to search for in base64 and hexadecimal; the encoding of a shorter one is common."""
 
 _showing: ContextVar[bool] = ContextVar("asyncsched_show_secrets", default=False)
 
@@ -45,9 +45,9 @@ class Secret(str):
     """A string that prints as ``***`` everywhere; only :meth:`reveal` gives its value.
 
     Two secrets are equal if their values are; a secret never equals a plain string. Copies and pickles
-    keep the value, so a pickle is as secret as the value itself.
+    keep the value, so keep pickles secret too.
 
-    Whatever is made *from* a secret holds the mask, so make the whole of an argument secret:
+    A string made *from* a secret contains the mask, so make the whole argument secret:
     ``Secret(f"--password={value}")``, not ``f"--password={Secret(value)}"``.
     """
 
@@ -60,7 +60,7 @@ class Secret(str):
         return self
 
     def reveal(self) -> str:
-        """Return the value itself, for the request that is sent and for nothing else."""
+        """Return the value itself; use it only for the request that is sent."""
         return self._value
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Secret(str):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and self._value == other._value
 
-    # str brings its own, which would compare the masks.
+    # str has its own method, which would compare the masks.
     def __ne__(self, other: object) -> bool:
         return not self == other
 
@@ -97,7 +97,7 @@ class Secret(str):
 
 @contextmanager
 def show_secrets() -> Generator[None]:
-    """Print secrets in clear inside this block, in this task or thread only."""
+    """Print secrets in clear text inside this block, in this task or thread only."""
     token = _showing.set(True)
     try:
         yield
@@ -106,29 +106,29 @@ def show_secrets() -> Generator[None]:
 
 
 def showing_secrets() -> bool:
-    """Tell whether the caller is inside :func:`show_secrets`."""
+    """Return whether the caller is inside :func:`show_secrets`."""
     return _showing.get()
 
 
 def reveal(value: str) -> str:
-    """Return the value of a secret, and any other string as it is."""
+    """Return the value of a secret, or any other string unchanged."""
     return value.reveal() if isinstance(value, Secret) else value
 
 
 def masked_env(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment as it may be printed: secrets as ``***``, unless inside :func:`show_secrets`."""
+    """Return the environment for printing: secrets are ``***``, unless inside :func:`show_secrets`."""
     if showing_secrets():
         return revealed_env(env)
     return {name: MASK if is_secret_name(name) else replaced(str(value), MASK) for name, value in env.items()}
 
 
 def revealed_env(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment as it is sent: every value a plain string."""
+    """Return the environment for sending: every value is a plain string."""
     return {name: reveal(value) for name, value in env.items()}
 
 
 def revealed(value: object) -> Any:
-    """Return a copy of nested data in which every secret stands as its value: for what is sent only."""
+    """Return a copy of nested data with the value of every secret; use it only for what is sent."""
     if isinstance(value, Secret):
         return value.reveal()
     if isinstance(value, Mapping):
@@ -139,23 +139,23 @@ def revealed(value: object) -> Any:
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Replace known secret values in a text that somebody else wrote, such as a vendor's message.
+    """Mask known secret values in a text from elsewhere, such as a vendor's message.
 
-    Values are found as they are, and as encodings such as JSON and base64 write them. A plain string shorter than four
-    characters is left alone; a :class:`Secret` of any length is replaced.
+    Values are also found in encodings such as JSON and base64. A plain string shorter than four characters is not
+    masked; a :class:`Secret` of any length is.
     """
     known = {spelling for secret in secrets for each in (spellings, encodings) for spelling in each(secret)}
     if not known:
         return text
-    # The longest first: a secret may contain another one.
+    # Longest first, because a secret may contain another one.
     longest_first = sorted(known, key=len, reverse=True)
     return re.sub("|".join(map(re.escape, longest_first)), MASK, text)
 
 
 def spellings(secret: str) -> Iterator[str]:
-    """Yield how a secret is written: as it is, and as JSON, a shell, a Python literal, a URL, HTML or YAML has it.
+    """Yield the spellings of a secret: plain, and as in JSON, a shell, a Python literal, a URL, HTML or YAML.
 
-    JSON is known with ``\\/`` for ``/``, too, and within a text of JSON.
+    JSON includes ``\\/`` for ``/``, and JSON inside a JSON string.
     """
     value = reveal(secret)
     if not value or (len(value) < SHORTEST_UNDECLARED and not isinstance(secret, Secret)):
@@ -190,7 +190,7 @@ def spellings(secret: str) -> Iterator[str]:
 
 
 def encodings(secret: str) -> Iterator[str]:
-    """Yield what stands in base64 and in hexadecimal digits of a secret, and of any text that has the secret in it."""
+    """Yield the base64 and hexadecimal digits that any encoding of a text with the secret contains."""
     value = reveal(secret)
     if len(value) < _SHORTEST_ENCODED:
         return
@@ -199,7 +199,7 @@ def encodings(secret: str) -> Iterator[str]:
     encoded = value.encode(errors="surrogatepass")
     yield b64encode(encoded).decode().rstrip("=")
     for before in range(3):
-        # What a byte before or after has a part in is left out.
+        # Leave out the digits that also depend on a neighbouring byte.
         first, end = (0, 2, 3)[before], (before + len(encoded)) * 8 // 6
         within = b64encode(b"_" * before + encoded).decode()[first:end]
         yield within

@@ -12,28 +12,28 @@ PAIR = r"([A-Za-z_][A-Za-z0-9_.-]{0,255})(\\{0,4}[\"'])?([ \t]*:)([ \t]*)(?:[fFb
 
 _HEADERS = frozenset({"authorization", "proxy-authorization"})
 _SCHEME = r"[A-Za-z][\w-]*[ \t]+(?=\S)"
-"""What stands before the secret in such a header."""
+"""The scheme before the secret in such a header."""
 
 _NO_VALUE = r"(?!\*\*\*$)[{\[|>&*!].*|(?:str|bytes|int|bool|float|object|Any|Optional|None)\b.*|\w+[.(\[]\w*.*[)\]]"
-"""What begins a structure in YAML, is the type of a parameter in a program, or a call in it."""
+"""The start of a YAML structure, the type of a parameter in a program, or a call."""
 
 _FILLED_IN = r"\{\{?[^{}]*\}?\}"
-"""A place that a program or a template fills in."""
+"""A placeholder that a program or a template fills in."""
 
 _SCHEMES = frozenset({"bearer", "basic", "digest", "token", "negotiate"})
 
 LONGEST_REFERENCE = 1024
-"""Characters of what only names a secret."""
+"""Longest reference that only names a secret, in characters."""
 
 _FURTHEST = 64
-"""Characters before a name in which the beginning of its line is looked for."""
+"""Characters before a name to search for the start of its line."""
 
 
 def colon_value(found: re.Match[str] | None) -> tuple[int, int] | None:
-    """Return where the value stands of a secret name that a colon follows, as `PAIR` finds it.
+    """Return the span of the value after a secret name and a colon, as `PAIR` finds them.
 
-    A name without quotes counts where a program's own words seldom stand: at the beginning of a line, after a quote,
-    an equals sign, a brace or a comma; and a space follows its colon. ``Authorization`` counts everywhere.
+    A name without quotes counts only at the start of a line or after a quote, an equals sign, a brace or a comma,
+    and with a space after its colon; elsewhere it is probably program code. ``Authorization`` counts everywhere.
     """
     if found is None:
         return None
@@ -62,7 +62,7 @@ def _is_of_program(value: str, *, is_quoted: bool) -> bool:
 
 
 def _scheme(value: str) -> int:
-    """Return the length of what says how a header's secret is to be read."""
+    """Return the length of the scheme before a header's secret, such as ``Bearer``."""
     if value.lower() in _SCHEMES:
         return len(value)
     found = re.match(_SCHEME, value)
@@ -77,7 +77,7 @@ def _stands_alone(text: str, begin: int, before: str) -> bool:
 
 
 def _closing(text: str, start: int, quote: str) -> int:
-    """Return where a quoted value ends: at such a quote that is not escaped, or where its line or the text does."""
+    """Return where a quoted value ends: at an unescaped quote, or at the end of its line or of the text."""
     at = text.find(quote, start)
     while at >= 0:
         slashes = text[max(start, at - 8) : at]
@@ -89,7 +89,7 @@ def _closing(text: str, start: int, quote: str) -> int:
 
 
 def _stops(text: str, begin: int, before: str, quote: str | None) -> str:
-    """Return the characters at which a value without quotes ends."""
+    """Return the characters that end a value without quotes."""
     if quote or before == "{" or text[max(0, begin - 2) : begin] in (", ", "{ "):
         return r",}\]\r\n"
     return rf"{before}\r\n" if before in "\"'" else r"\r\n"

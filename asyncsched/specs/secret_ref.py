@@ -1,4 +1,4 @@
-"""A secret that the service holds: named here, and read by nobody but the replica."""
+"""References to secrets that the service keeps; only the replica reads them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ __all__ = ["SecretRef"]
 
 
 class SecretRef(str):
-    """The value of an environment variable that the service itself fills in, from a secret that it keeps.
+    """The value of an environment variable that the service fills in from one of its own secrets.
 
-    It prints as its name, which is not secret. A scheduler that has no such secrets refuses it at the dry-run.
+    It prints as its name, which is not secret. A scheduler without such secrets refuses it at the dry-run.
 
     Args:
-        name: The secret, as the service calls it: a Kubernetes Secret, an AWS secret's or parameter's ARN, ...
-        key: The entry in it, where it has several.
+        name: The secret's name in the service: a Kubernetes Secret, the ARN of an AWS secret or parameter, ...
+        key: The entry in the secret, if it has several.
     """
 
     __slots__ = ("key", "name")

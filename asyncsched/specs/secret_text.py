@@ -1,15 +1,15 @@
-"""Secrets inside a text: an argument, a script, a URL, a piece of JSON or YAML.
+"""Find secrets in a text: an argument, a script, a URL, a piece of JSON or YAML.
 
-These forms are known, and each says by a name or by its place that what follows is secret:
+These forms are recognised by a name or by their position:
 
 - ``DB_PASSWORD=value``, and ``--password=value`` or ``--password value``, also over a continued line;
 - ``"password": "value"``, ``password: value`` and ``X-Api-Key: value``, as in JSON, YAML and headers;
 - ``Authorization: Bearer value``;
-- ``-u user:password``, as programs such as curl have it, but not two numbers;
-- ``login -p value``, as programs such as docker have it;
+- ``-u user:password``, as in curl, but not two numbers;
+- ``login -p value``, as in docker;
 - ``scheme://user:password@host``, and ``https://token@host``.
 
-What only names a secret, such as ``$DB_PASSWORD`` in a script, is not one.
+A reference that only names a secret, such as ``$DB_PASSWORD`` in a script, is not a secret.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _WHOLE = rf"[-+]{{0,2}}({_NAME})"
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _LONGEST_NAME = 256
 
-# A keyword argument of a program in a script, as in `f(1, token=x)`, is left alone.
+# A keyword argument in program code, as in `f(1, token=x)`, is not masked.
 _NAMED = rf"(?<![\w.-])(?<!\w\()(?<!, )(?:--?({_NAME})(?:=|(?:[ \t]|\\\r?\n)+(?!-))|({_NAME})=)"
 
 _OPTION_ON_A_LINE = rf"--?({_NAME})()\s+(?!-)"
-"""What a text begins with that is an option and its value, as lists of arguments in YAML give it."""
+"""The start of a text that is an option and its value, as in lists of arguments in YAML."""
 
 _VALUE = r"""(?:"[^"]*"|'[^']*'|\\.|[^\s;&|()])*"""
 
 _URL = r"""(?<=[A-Za-z0-9])://([^\s/?#:@"']{0,512})(?::([^\s/?#"']{0,4096}))?@"""
 
-_TOKEN = r"(?=.*\d)[\w~+=-]{12,}|\*\*\*"  # noqa: S105 - a pattern, no password
-"""A user in an https URL who is a token: long, with a digit, without a dot; or one that is hidden already."""
+_TOKEN = r"(?=.*\d)[\w~+=-]{12,}|\*\*\*"  # noqa: S105 - a pattern, not a password
+"""The user of an https URL that is a token: long, with a digit, without a dot; or already masked."""
 
 _USER_OPTION = r"(?<![\w-])(?:-u|--user|--proxy-user)"
 _USER = r"(?!\d+:\d+(?![^\s\"']))[^\s:\"'-][^\s:\"']{0,255}:"
@@ -52,17 +52,17 @@ _OF_LOGIN = (
     r"(?:\"([^\"]+)\"|'([^']+)'|(?!-)([^\s\"';&|()]+))"
 )
 _MOST_OF_LOGIN = 10
-"""Arguments among which the one before ``-p`` is looked for."""
+"""Arguments to search for the ``login`` before a ``-p``."""
 
 _REFERENCE = r"\$\{\w+\}|\$\(\w+\)"
 _SHELL_REFERENCE = rf"(?s){_REFERENCE}|\$\w*|\$\(.*\)|`.*"
 
 _SETTINGS = frozenset({"", "true", "false", "none", "null"})
-"""What follows an option that is a switch, such as ``--use-auth-token=true``."""
+"""Values of switches, such as ``--use-auth-token=true``; they are not secret."""
 
 
 def secret_spans(text: str) -> list[tuple[int, int]]:
-    """Return where secrets stand in a text, in order and apart."""
+    """Return the spans of secrets in a text, in order, without overlaps."""
     name, equals, value = text[:_LONGEST_NAME].partition("=")
     if equals and (whole := re.fullmatch(_WHOLE, name)) and is_secret_name(whole[1]):
         is_shown = text[0] in "-+" and len(text) <= _LONGEST_NAME and _is_harmless(value)
@@ -94,7 +94,7 @@ def _is_shown(value: str) -> bool:
 
 
 def _after_name(text: str, found: re.Match[str]) -> tuple[int, int] | None:
-    """Return where the value of a variable or an option stands, if its name is secret."""
+    """Return the span of the value of a variable or an option, if its name is secret."""
     if not is_secret_name(found[1] or found[2]):
         return None
     value = re.compile(_VALUE).match(text, found.end())
@@ -105,13 +105,13 @@ def _after_name(text: str, found: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _begin(text: str, at: int) -> int:
-    """Return where the name begins that a place in a text belongs to, with the dashes of an option."""
+    """Return the start of the name around a place in a text, with the dashes of an option."""
     before = text[max(0, at - _LONGEST_NAME) : at]
     return at - len(before) + len(before.rstrip(_NAME_CHARACTERS))
 
 
 def user_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where passwords stand that are given by ``-u user:password`` or by ``login -p password``."""
+    """Yield the spans of passwords in ``-u user:password`` and ``login -p password``."""
     if "-u" in text or "-user" in text:
         found = (match.span(1) for match in re.finditer(_OF_USER, text))
         yield from (span for span in found if not _is_read_by_shell(text[slice(*span)]))
@@ -121,14 +121,14 @@ def user_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def gives_password(option: object, value: object) -> bool:
-    """Tell whether an argument is a user and a password, after an option that takes them."""
+    """Return whether an argument is ``user:password`` after an option that takes it."""
     if not isinstance(option, str) or not isinstance(value, str):
         return False
     return re.search(_USER_OPTION + r"\s*\Z", option[-20:]) is not None and re.match(_USER, value) is not None
 
 
 def follows_login(items: Sequence[object], index: int) -> bool:
-    """Tell whether an argument is the password of a ``login``, after its ``-p``."""
+    """Return whether an argument is the password after ``login ... -p``."""
     value, before = items[index], items[max(0, index - _MOST_OF_LOGIN) : max(0, index - 1)]
     if not isinstance(value, str) or value.startswith("-") or _is_harmless(value):
         return False
@@ -151,7 +151,7 @@ def _is_read_by_shell(value: str) -> bool:
 
 
 def follows_secret_option(items: Sequence[object], index: int) -> bool:
-    """Tell whether an argument is the value of the one before it, as in ``--password value``."""
+    """Return whether an argument is the value of a secret option before it, as in ``--password value``."""
     option, value = items[index - 1] if index else None, items[index]
     if not isinstance(option, str) or not isinstance(value, str):
         return False
@@ -166,7 +166,7 @@ def _is_harmless(value: str) -> bool:
 
 
 def replaced(text: str, mask: str) -> str:
-    """Return a text with a mask for each secret in it."""
+    """Return a text with every secret in it masked."""
     parts: list[str] = []
     done = 0
     for start, end in secret_spans(text):

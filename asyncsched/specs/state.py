@@ -1,4 +1,4 @@
-"""How an app, its roles and its replicas are doing."""
+"""The status of an app, its roles and its replicas."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ class AppState(int, Enum):
     """The state of an app, or of one of its replicas."""
 
     UNSUBMITTED = 0
-    """Not handed to a scheduler yet."""
+    """Not submitted to a scheduler yet."""
     SUBMITTED = 1
-    """Handed to a scheduler, which has not said anything about it yet."""
+    """Submitted; the scheduler has not reported a state yet."""
     PENDING = 2
-    """Waiting: for resources, for an image, for its turn, or to be started again."""
+    """Waiting: for resources, for an image, for its turn, or for a restart."""
     RUNNING = 3
     SUCCEEDED = 4
     FAILED = 5
     CANCELLED = 6
-    """Ended because somebody asked for it."""
+    """Ended because somebody cancelled it."""
     UNKNOWN = 7
-    """The scheduler says something that we do not understand, or nothing."""
+    """The scheduler reports no state, or one that is not understood."""
 
     def is_terminal(self) -> bool:
-        """Tell whether this state is the last one."""
+        """Return whether this state is final."""
         return self in (AppState.SUCCEEDED, AppState.FAILED, AppState.CANCELLED)
 
     def is_started(self) -> bool:
-        """Tell whether it runs or has ended."""
+        """Return whether it is running or has ended."""
         return self is AppState.RUNNING or self.is_terminal()
 
     def __str__(self) -> str:
@@ -59,61 +59,61 @@ class AppState(int, Enum):
 
 
 class FailureCause(StrEnum):
-    """What kind of thing made an app or a replica fail, or keeps it from starting."""
+    """The kind of cause for which an app or a replica failed, or cannot start."""
 
     EXIT = "exit"
-    """Its program returned a code other than 0."""
+    """Its program returned an exit code other than 0."""
     SIGNAL = "signal"
     """A signal ended its program."""
     OOM = "oom"
-    """It needed more memory than it was given."""
+    """It needed more memory than it was allowed."""
     TIMEOUT = "timeout"
     """It ran longer than it was allowed to."""
     PREEMPTED = "preempted"
-    """Its host was taken back, or its place was given to another job."""
+    """Its host was reclaimed, or another job took its place."""
     NODE = "node"
     """Its host failed."""
     IMAGE = "image"
     """Its image cannot be pulled, or its program is not in it."""
     CONFIG = "config"
-    """Something that it refers to does not exist or is wrong, such as a secret or a volume."""
+    """Something it refers to is missing or wrong, such as a secret or a volume."""
     UNSCHEDULABLE = "unschedulable"
-    """No host fits it, or none did in time."""
+    """No host is large enough, or none was free in time."""
     QUOTA = "quota"
     """A quota does not allow it."""
     CANCELLED = "cancelled"
-    """Somebody asked for its end."""
+    """Somebody cancelled it."""
     UNKNOWN = "unknown"
-    """The scheduler does not say."""
+    """The scheduler reports no cause."""
 
 
 ReplicaState = AppState
 
 
 def is_terminal(state: AppState) -> bool:
-    """Tell whether this state is the last one."""
+    """Return whether this state is final."""
     return state.is_terminal()
 
 
 def is_started(state: AppState) -> bool:
-    """Tell whether something in this state runs or has ended."""
+    """Return whether an app or replica in this state is running or has ended."""
     return state.is_started()
 
 
 @dataclass(eq=False, repr=False)
 class ReplicaStatus(Value):
-    """How one replica is doing.
+    """The status of one replica.
 
     Args:
         id: Its number in the role.
         state: Its state.
         role: Its role's name.
-        hostname: Where it runs.
-        structured_error_msg: The error that the program itself has reported, as JSON, or ``<NONE>``.
-        exit_code: What its program has returned, if it ended by itself.
-        signal: The number of the signal that has ended it, if one did.
+        hostname: The host it runs on.
+        structured_error_msg: The error that the program itself reported, as JSON, or ``<NONE>``.
+        exit_code: The exit code of its program, if it ended by itself.
+        signal: The number of the signal that ended it, if one did.
         reason: Why it failed or waits, in the scheduler's words.
-        num_restarts: How often it has been started again, where that is known.
+        num_restarts: How often it was restarted, if known.
         started_at: When its last attempt started (aware, UTC).
         finished_at: When its last attempt ended (aware, UTC).
         cause: Why it failed or cannot start, as a kind; None while nothing is wrong.
@@ -135,7 +135,7 @@ class ReplicaStatus(Value):
 
 @dataclass(eq=False, repr=False)
 class RoleStatus(Value):
-    """How the replicas of one role are doing."""
+    """The status of the replicas of one role."""
 
     role: str
     replicas: list[ReplicaStatus]
@@ -143,17 +143,17 @@ class RoleStatus(Value):
 
 @dataclass(eq=False, repr=False)
 class AppStatus(RichDisplay, Value):
-    """How an app is doing.
+    """The status of an app.
 
     Args:
         state: The app's state.
-        num_restarts: How often the app as a whole has been started again.
+        num_restarts: How often the whole app was restarted.
         msg: Why it failed or waits, in the scheduler's words.
-        structured_error_msg: The earliest error that a replica has reported, as JSON, or ``<NONE>``.
-        ui_url: Where to look at it in a browser.
-        roles: Its roles; a replica that was retried stands there with its latest attempt.
-        handle: The app's handle, where the status comes from a runner. It tells whose status this is, not how the
-            app is doing, and so is no part of comparing or printing.
+        structured_error_msg: The earliest error that a replica reported, as JSON, or ``<NONE>``.
+        ui_url: The address of its page in the scheduler's web UI.
+        roles: Its roles; a replica that was retried appears with its latest attempt.
+        handle: The app's handle, if the status comes from a runner. It is ignored when statuses are compared or
+            printed.
         cause: Why it failed or cannot start, as a kind; None while nothing is wrong.
     """
 
@@ -167,7 +167,7 @@ class AppStatus(RichDisplay, Value):
     cause: FailureCause | None = field(default=None, kw_only=True)
 
     def is_terminal(self) -> bool:
-        """Tell whether the app has ended."""
+        """Return whether the app has ended."""
         return self.state.is_terminal()
 
     def raise_for_status(self) -> None:
@@ -180,10 +180,10 @@ class AppStatus(RichDisplay, Value):
             raise AppStatusError("job did not succeed", why=repr(self), status=self)
 
     def format(self, filter_roles: Iterable[str] | None = None) -> str:
-        """Print the status for people.
+        """Return the status as text for people.
 
         Args:
-            filter_roles: The roles to print; none means all.
+            filter_roles: The roles to print; empty means all.
         """
         from asyncsched.specs.status_text import format_status
 
@@ -193,7 +193,7 @@ class AppStatus(RichDisplay, Value):
         """Return the status as plain data that ``json.dumps`` takes: states by name, times in ISO format.
 
         Args:
-            filter_roles: The roles to include; none means all.
+            filter_roles: The roles to include; empty means all.
         """
         from asyncsched.specs.status_text import status_to_json
 
@@ -214,7 +214,7 @@ class AppStatus(RichDisplay, Value):
         return status_line(self)
 
     def _repr_html_(self) -> str:
-        from asyncsched.views.cards import status_card  # only notebooks pay for it
+        from asyncsched.views.cards import status_card  # imported late: only notebooks need it
 
         return status_card(self, datetime.now(UTC))
 
@@ -224,18 +224,17 @@ class AppStatus(RichDisplay, Value):
 
 
 def combine(replicas: Iterable[ReplicaStatus | AppState], *, cancelled: bool = False) -> AppState:
-    """Return the state of an app, given those of its replicas.
+    """Return the state of an app from the states of its replicas.
 
-    While a replica has not ended the app is RUNNING if any has started, else PENDING. When all have ended
-    it is CANCELLED if that was asked for, FAILED if any failed, CANCELLED if any was cancelled, and
-    SUCCEEDED otherwise. Two cases complete this: an app without replicas is PENDING (CANCELLED if that
-    was asked for), and one of whose replicas nothing is known is UNKNOWN.
+    Until all replicas have ended, the app is RUNNING if any has started, else PENDING. When all have ended, it is
+    CANCELLED if it was cancelled, else FAILED if any failed, else CANCELLED if any was cancelled, else SUCCEEDED.
+    An app without replicas is PENDING (CANCELLED if it was cancelled); one whose replicas are all unknown is UNKNOWN.
 
     Neither order nor repetition matters.
 
     Args:
         replicas: The replicas or their states.
-        cancelled: Whether somebody has asked for the app's end.
+        cancelled: Whether somebody cancelled the app.
     """
     states = {item if isinstance(item, AppState) else item.state for item in replicas}
     if not states:
@@ -253,7 +252,7 @@ def combine(replicas: Iterable[ReplicaStatus | AppState], *, cancelled: bool = F
 
 
 def find_cause(state: AppState, replicas: Iterable[ReplicaStatus]) -> FailureCause | None:
-    """Return the cause for an app in this state: that of the first replica in the same state whose cause is known.
+    """Return the cause for an app in this state: that of the first replica in the same state with a known cause.
 
     Args:
         state: The app's state.

@@ -1,4 +1,4 @@
-"""Print an app's status: as the documents' text, as YAML, and as plain data for JSON."""
+"""Format an app's status: as the text of the TorchX documents, as YAML, and as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ERROR_BEFORE_STACK = re.compile(r"(.+)\nException")
 
 
 def format_status(status: AppStatus, roles: Iterable[RoleStatus]) -> str:
-    """Return the documents' form, with the given roles."""
+    """Return the text of the TorchX documents, with the given roles."""
     replicas = [replica for role in roles for replica in sorted(role.replicas, key=lambda item: item.id)]
     return (
         "AppStatus:\n"
@@ -42,13 +42,13 @@ def format_status(status: AppStatus, roles: Iterable[RoleStatus]) -> str:
 
 
 def _format_replica(replica: ReplicaStatus) -> str:
-    # A star on each role's first replica shows where a role begins.
+    # A star marks each role's first replica.
     mark = "*" if replica.id == 0 else " "
     return f"\n {mark}{replica.role}[{replica.id}]:{replica.state}{_format_error(replica)}"
 
 
 def error_message(text: str) -> str:
-    """Return the message of an error that a program has reported; of what is not in the known form all of it."""
+    """Return the message of an error that a program reported; the whole text if its form is unknown."""
     return _innermost(_read_error(text)[0])
 
 
@@ -65,7 +65,7 @@ def _format_error(replica: ReplicaStatus) -> str:
 
 
 def _read_error(text: str) -> tuple[str, Plain, datetime | None]:
-    """Return message, exit code and local time; what is not in the known form is all message."""
+    """Return message, exit code and local time; a text of unknown form is all message."""
     record = _parse(text)
     details = record.get("message") if isinstance(record, dict) else None
     if isinstance(details, dict):  # a program's own report; a scheduler's is flat
@@ -89,7 +89,7 @@ def _parse(text: str) -> Plain:
 
 def _local_time(timestamp: object) -> datetime | None:
     try:
-        return datetime.fromtimestamp(int(str(timestamp)))  # noqa: DTZ006 - the documents print local time
+        return datetime.fromtimestamp(int(str(timestamp)))  # noqa: DTZ006 - the TorchX documents print local time
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -1,4 +1,4 @@
-"""Plain data: what YAML and JSON can hold."""
+"""Plain data, which YAML and JSON can hold."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["JsonValue", "Plain", "to_plain"]
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 JsonValue: TypeAlias = Plain
-"""What a JSON document holds."""
+"""The value of a JSON document."""
 
 
 def to_plain(value: object) -> Plain:
     """Return a copy made of dicts, lists and scalars.
 
-    A string stays what it is, so a ``Secret`` stays one. An enum becomes its value where that is a string,
-    else its name; what is not known becomes its ``str()``.
+    A string is kept, so a ``Secret`` stays one. An enum becomes its value if that is a string, else its name. Any
+    other object becomes its ``str()``.
     """
     if isinstance(value, Enum):
         return str(value.value) if isinstance(value, str) else value.name

@@ -1,7 +1,7 @@
-"""Print plain data as YAML: what people read in a dry-run and in a status.
+"""Print plain data as YAML, for dry-runs and statuses.
 
-Only printing, and only dicts, lists and scalars: this needs no YAML library. What comes out is read back
-unchanged by a YAML 1.1 reader.
+It only prints, and only dicts, lists and scalars, so it needs no YAML library. A YAML 1.1 reader reads the output back
+unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def to_yaml(value: Plain, *, sort_keys: bool = False) -> str:
 
 
 def _lines(value: Plain, sort_keys: bool) -> Iterator[str]:
-    """Give the lines of a value; those of a block are indented by whoever holds it."""
+    """Yield the lines of a value; the caller indents the lines of a block."""
     if isinstance(value, dict) and value:
         for key in sorted(value) if sort_keys else value:
             yield from _entry(key, value[key], sort_keys)
@@ -59,7 +59,7 @@ def _entry(key: str, value: Plain, sort_keys: bool) -> Iterator[str]:
 
 
 def _block(text: str) -> list[str]:
-    """Return a text of several lines, such as a script, as it is written; none if YAML would read another."""
+    """Return a text of several lines, such as a script, as a literal block; empty if YAML would read it differently."""
     body = text.removesuffix("\n")
     lines = body.split("\n")
     if len(lines) == 1 or text.startswith((" ", "\n")) or body.endswith("\n"):
@@ -87,7 +87,7 @@ def _float(value: float) -> str:
     if not math.isfinite(value):
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     text = repr(value)
-    # Without a dot YAML 1.1 takes 1e+20 for a string.
+    # YAML 1.1 reads 1e+20, which has no dot, as a string.
     return text.replace("e", ".0e", 1) if "." not in text else text
 
 

@@ -1,7 +1,7 @@
-"""How apps are shown: rows, groups of equal replicas, summaries, strips, ages and last lines.
+"""How apps are displayed: rows, groups of similar replicas, summaries, strips, ages and last lines.
 
-All of it is pure: it is made of events, statuses and rows of lists, and takes the time as an argument. A terminal, a
-notebook and a page render it, and compute nothing themselves.
+These modules are pure: they compute views from events, statuses and lists, and take the time as an argument. The
+terminal, the notebook and the web page only render the views.
 """
 
 from __future__ import annotations

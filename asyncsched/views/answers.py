@@ -1,4 +1,4 @@
-"""What schedulers answer about an app, as its row."""
+"""Turn schedulers' answers about an app into its row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["described", "listed", "with_listed"]
 
 
 def described(handle: str, answer: DescribeAppResponse | None) -> AppView:
-    """Return what is shown of an app of which a scheduler has told this; None: it does not know it."""
+    """Return the view of an app from its scheduler's answer; None means that the app is unknown."""
     if answer is None:
         return AppView(handle=handle, state=None)
     view = seen(handle, answer.state, answer.msg, answer.roles_statuses)
@@ -30,11 +30,11 @@ def described(handle: str, answer: DescribeAppResponse | None) -> AppView:
 
 
 def listed(row: ListAppResponse, answer: DescribeAppResponse | None = None) -> AppView:
-    """Return what is shown of an app in a list.
+    """Return the view of an app from a list.
 
     Args:
         row: The app.
-        answer: What more its scheduler tells of it, if it was asked.
+        answer: Its description, if the scheduler was asked for it.
     """
     view = AppView(handle=row.app_handle, state=row.state) if answer is None else described(row.app_handle, answer)
     return replace(
@@ -46,7 +46,7 @@ def listed(row: ListAppResponse, answer: DescribeAppResponse | None = None) -> A
 
 
 def with_listed(view: AppView, row: ListAppResponse | None) -> AppView:
-    """Add to what a watch has told of an app what only a list tells."""
+    """Add the details that only a list has to a view from a watch."""
     if row is None:
         return view
     state = row.state if view.state is None else view.state

@@ -1,4 +1,4 @@
-"""One app as a row: its state, replicas, times and reason, made of what is known of it."""
+"""One app as a row: its state, replicas, times and reason."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _ATTENTION = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppView:
-    """What is shown of an app.
+    """The view of an app.
 
     Attributes:
         handle: Its handle.
         state: Its state; None if its scheduler does not know it.
-        tally: How its replicas are doing.
-        roles: The same in full, where it is known.
-        name: The name that it was given.
+        tally: The counts of its replicas by state.
+        roles: The status of its roles, if known.
+        name: The name in its AppDef.
         session: The session that submitted it.
         reason: Why it failed or waits, in one line.
-        kind: The same without counts and names of replicas, which is equal for those that failed alike.
+        kind: The reason without counts and names of replicas, equal for apps that failed in the same way.
         created_at: When it was submitted.
         started_at: When its first replica started.
-        finished_at: When its last replica ended; None while one has not.
-        last_line: What was last read of what it writes; of one that failed, what the first failure wrote last.
+        finished_at: When its last replica ended; None until all have ended.
+        last_line: The last line that was read of its log; for a failed app, the last line of the first failure.
     """
 
     handle: str
@@ -87,7 +87,7 @@ class AppView:
 
     @property
     def since(self) -> datetime | None:
-        """Since when it is as it is: its end, its start, or its submission; None where that is not known."""
+        """The time of its last step: its end, its start, or its submission; None if unknown."""
         if self.is_over:
             return self.finished_at
         return self.started_at or self.created_at
@@ -99,7 +99,7 @@ class AppView:
         return ((self.finished_at if self.is_over else now) or now) - self.started_at
 
     def age(self, now: datetime) -> str:
-        """Tell how long it has run, or ran; of one that has not started, how long ago it was submitted."""
+        """Return how long it has run, or ran; if it has not started, how long ago it was submitted."""
         if self.started_at is not None:
             over = self.is_over and self.finished_at is not None
             until = self.finished_at if over and self.finished_at else now
@@ -107,19 +107,19 @@ class AppView:
         return f"{span(now - self.created_at)} old" if self.created_at else ""
 
     def with_last_line(self, line: str) -> AppView:
-        """Return the same with what it has written last."""
+        """Return a copy with this last line."""
         return replace(self, last_line=" ".join(line.split()))
 
 
 def app_view(handle: str, status: AppStatus | None) -> AppView:
-    """Return what is shown of an app whose status this is; None: its scheduler does not know it."""
+    """Return the view of an app with this status; None means that its scheduler does not know it."""
     return (
         AppView(handle=handle, state=None) if status is None else seen(handle, status.state, status.msg, status.roles)
     )
 
 
 def seen(handle: str, state: AppState, msg: str, roles: Sequence[RoleStatus]) -> AppView:
-    """Return what is shown of an app of whose roles this is known."""
+    """Return the view of an app from its state, message and roles."""
     replicas = [replica for role in roles for replica in role.replicas]
     started, ended = _times(replicas)
     return AppView(
@@ -135,25 +135,25 @@ def seen(handle: str, state: AppState, msg: str, roles: Sequence[RoleStatus]) ->
 
 
 def by_attention(state: AppState | None) -> int:
-    """Order apps by their states: those that failed first, and those that have succeeded last."""
+    """Return a sort key for states: FAILED first, SUCCEEDED last."""
     return 1 if state is None else _ATTENTION[state]
 
 
 def common_prefix(handles: Collection[str]) -> str:
-    """Return what all handles begin with, up to a slash: the scheduler, and the session where there is but one."""
+    """Return the common start of handles, up to a slash: the scheduler, and the session if there is only one."""
     head, slash, _ = shared_beginning(handles).rpartition("/")
     return head + slash
 
 
 def shared_beginning(texts: Collection[str]) -> str:
-    """Return what all texts begin with."""
-    first, last = min(texts, default=""), max(texts, default="")  # what these share, those between them do, too
+    """Return the common start of texts."""
+    first, last = min(texts, default=""), max(texts, default="")  # all texts in between share what these two share
     same = next((k for k, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
     return first[:same]
 
 
 def distinct(names: Collection[str]) -> int:
-    """Return how much of each name has to be shown, so that no two read alike and none the beginning of another."""
+    """Return the length to which names can be cut so that no two are equal, and none is the start of another."""
     return max((len(shared_beginning(pair)) + 1 for pair in pairwise(sorted({*names}))), default=0)
 
 

@@ -1,7 +1,7 @@
-"""How apps look in a notebook: self-contained HTML, readable in light and dark, and as text when it is exported.
+"""Cards for notebooks: self-contained HTML, readable in light and dark themes, and as text when exported.
 
-Nothing here loads, waits or asks. Colours are those of the page, with a dot or a square for a state, whose name always
-stands beside it or in its title.
+Nothing here loads, waits or calls a service. Text has the colours of the page. A state is a coloured dot or square,
+with its name beside it or in its title.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COLOURS = {
     AppState.UNKNOWN: "#a371f7",
 }
 _SQUARES = 1200
-"""How many replicas a strip shows on a card; those behind are counted."""
+"""Most replicas in a strip of a card; the others are only counted."""
 _SQUARES_IN_A_TABLE = 240
 _REASONS = 10
 _FRAME = "font-family:inherit;color:inherit;border-left:4px solid {};padding:2px 0 2px 10px;margin:2px 0"
@@ -49,13 +49,13 @@ _PRE = (
 )
 _STRIP = "display:inline-block;font-family:monospace;line-height:1;letter-spacing:0"
 FOLD_AT = 12
-"""A text of more lines than this is folded."""
+"""Lines from which a text is folded."""
 
 
 def handle_card(handle: AppHandle) -> str:
-    """Return a card of a handle's parts, with what was last seen of the app in this process."""
+    """Return a card with a handle's parts and the status that this process last saw."""
     seen = last_seen(handle)
-    told = f"<span style='{_FAINT}'>not looked at yet</span>"
+    told = f"<span style='{_FAINT}'>no status read yet</span>"
     colour = _COLOURS[AppState.UNSUBMITTED]
     if seen is not None:
         colour = _COLOURS[seen.status.state]
@@ -66,7 +66,7 @@ def handle_card(handle: AppHandle) -> str:
 
 
 def status_card(status: AppStatus, now: datetime) -> str:
-    """Return a card of an app's state, replicas, age, and the reasons of what failed or waits."""
+    """Return a card with an app's state, replicas, age, and the reasons of failures and waits."""
     view = app_view(status.handle, status)
     facts = [_state(status.state), view.age(now)]
     if status.num_restarts > 0:
@@ -87,7 +87,7 @@ def status_line(status: AppStatus) -> str:
 
 
 def text_card(title: str, text: str) -> str:
-    """Return a card of a text that is shown as it stands; a long one is folded."""
+    """Return a card with a text; a long text is folded."""
     pre = f"<pre style='{_PRE}'>{escape(text)}</pre>"
     count = text.count("\n") + 1
     if count > FOLD_AT:
@@ -97,13 +97,13 @@ def text_card(title: str, text: str) -> str:
 
 
 def table(shown: Overview, now: datetime, notes: Iterable[str] = (), title: str = "") -> str:
-    """Return a summary with a bar, a table of apps without its empty columns, and notes below it.
+    """Return a summary with a bar, a table of apps without empty columns, and notes.
 
     Args:
         shown: The apps.
-        now: The time that ages are counted to.
-        notes: What is told below.
-        title: What stands above, if that is not how many apps are in which state.
+        now: The present time, for ages.
+        notes: Notes below the table.
+        title: The heading; by default the number of apps in each state.
     """
     cells = [_cells(line, now) for line in shown.lines]
     names = ("app", "state", "replicas", "age", "reason")
@@ -138,7 +138,7 @@ def _cells(line: Line, now: datetime) -> tuple[str, ...]:
     reason, age = escape(view.reason), _age(view, now)
     if len(line.handles) > 1:
         handles = "".join(f"<div><code>{escape(handle)}</code></div>" for handle in line.handles)
-        name = f"<details><summary>{len(line.handles)} apps that failed alike</summary>{handles}</details>"
+        name = f"<details><summary>{len(line.handles)} apps that failed in the same way</summary>{handles}</details>"
         return name, _state(view.state), "", age, reason
     strips = " ".join(_strip(role.replicas, _SQUARES_IN_A_TABLE) for role in view.roles)
     return name, _state(view.state), strips, age, reason
@@ -180,7 +180,7 @@ def _counts(replicas: Iterable[ReplicaStatus]) -> str:
 
 
 def _reasons(view: AppView) -> list[str]:
-    """Return why an app failed or waits; of several replicas also which of them, and why each."""
+    """Return why an app failed or waits; with several replicas, also which replicas and why."""
     found = groups(view.replicas) if view.tally.of > 1 else []
     own = [told for group in found if group.why and (told := f"{group.name}: {group.why}") not in view.reason]
     more = [f"and {len(own) - _REASONS} more"] if len(own) > _REASONS else []

@@ -1,4 +1,4 @@
-"""Why an app has failed, or waits, in one line: the same sentence wherever it is told."""
+"""Why an app has failed or waits, in one line; every part of asyncsched uses the same sentence."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from asyncsched.views.replicas import first_failure, signal_name, signal_of, why
 __all__ = ["kind_of", "reason_of", "why_ended"]
 
 MOST_REASONS = 3
-"""So many reasons of replicas are told; where there are more, all are told in few words, and the others are counted."""
+"""Most reasons of replicas in a line; if there are more, they are shortened, and the others are counted."""
 _NOT_KNOWN = "for a reason that is not known"
 
 
 def why_ended(status: AppStatus) -> str:
-    """Return why an app is as it is; "" where nothing is to be told."""
+    """Return why an app failed or waits; "" if there is nothing to say."""
     return reason_of(status.msg, [replica for role in status.roles for replica in role.replicas])
 
 
 def reason_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
-    """Return why an app failed or waits: of several replicas, how many have failed and of what.
+    """Return why an app failed or waits; with several replicas, how many failed and why.
 
-    Of an only replica it goes without saying who it is. What a service says of the app itself is told, too.
+    A single replica is not named. A message of the service about the app itself is included.
 
     Args:
-        msg: What the service says.
+        msg: The service's message.
         replicas: All replicas of the app.
     """
     text = _own(msg, replicas)
@@ -40,13 +40,13 @@ def reason_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
 
 
 def kind_of(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
-    """Return the same without counts and names of replicas: it is equal for apps that failed alike."""
+    """Return the same without counts and names of replicas: it is equal for apps that failed in the same way."""
     failed = first_failure(replicas)
     return _own(msg, replicas) or ("" if failed is None else why(failed))
 
 
 def _own(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
-    """Return what a service says of an app itself; nothing where that is what is known of a replica that failed."""
+    """Return the service's message about the app itself; "" if it repeats that of a failed replica."""
     text = "" if msg == NONE else " ".join(msg.split())
     name, colon, rest = text.partition(": ")
     if colon and any(
@@ -58,7 +58,7 @@ def _own(msg: str, replicas: Sequence[ReplicaStatus]) -> str:
 
 
 def _waiting(replicas: Sequence[ReplicaStatus]) -> str:
-    """Return why the first replica that waits does."""
+    """Return why the first waiting replica waits."""
     waits = next((each for each in replicas if each.state is AppState.PENDING and each.reason), None)
     if waits is None or len(replicas) == 1:
         return "" if waits is None else why(waits)
@@ -66,7 +66,7 @@ def _waiting(replicas: Sequence[ReplicaStatus]) -> str:
 
 
 def _counted(first: ReplicaStatus, failed: Sequence[ReplicaStatus], count: int) -> str:
-    """Return how many of so many replicas have failed and why; of the first, its name where it is not like all."""
+    """Return how many of `count` replicas have failed and why, with the name of the first if reasons differ."""
     head, name = f"{len(failed)} of {count} failed", f"{first.role}/{first.id}"
     tell = why if len({*map(why, failed)}) <= MOST_REASONS else _kind
     kinds = Counter(tell(each) or _NOT_KNOWN for each in failed)
@@ -80,7 +80,7 @@ def _counted(first: ReplicaStatus, failed: Sequence[ReplicaStatus], count: int) 
 
 
 def _kind(replica: ReplicaStatus) -> str:
-    """Return why a replica failed, in few words: those that failed alike are counted together."""
+    """Return why a replica failed, in few words, to count equal failures together."""
     if replica.cause is FailureCause.OOM:
         return "out of memory"
     if number := signal_of(replica):

@@ -1,4 +1,4 @@
-"""A log that stays open: its latest lines within bounds, where in it somebody reads, and what is searched for."""
+"""An open log: its latest lines, the scroll position, and the search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["LINES", "LiveLog", "ShownRow"]
 
 LINES = 5000
-"""How many lines are kept to scroll back."""
+"""Lines to keep for scrolling back."""
 
 
 class ShownRow(NamedTuple):
@@ -23,8 +23,8 @@ class ShownRow(NamedTuple):
 
     Attributes:
         row: The line.
-        is_match: Whether it is one of those that are searched for.
-        is_current: Whether it is that at which the search stands.
+        is_match: Whether the search text is in it.
+        is_current: Whether it is the current match.
     """
 
     row: LogRow
@@ -33,15 +33,15 @@ class ShownRow(NamedTuple):
 
 
 class LiveLog(LogView):
-    """The latest lines of a log. Lines are counted from 0, whether or not they are kept.
+    """The latest lines of a log. Lines are numbered from 0, including those that are no longer kept.
 
     Args:
-        names: What those are called who write.
-        kept: How many are kept.
+        names: What the apps and replicas are called.
+        kept: How many lines to keep.
 
     Attributes:
-        search_text: What is searched for; "" for nothing.
-        matches: The numbers of the kept lines in which it is found.
+        search_text: The text to search for; "" for none.
+        matches: The numbers of the kept lines that contain it.
     """
 
     def __init__(self, names: Names | None = None, *, kept: int = LINES) -> None:
@@ -49,12 +49,12 @@ class LiveLog(LogView):
         self.search_text = ""
         self.matches: list[int] = []
         self._current: int | None = None
-        self._end: int | None = None  # the line behind the last that is shown; None: the newest are shown
+        self._end: int | None = None  # the line after the last shown one; None while the newest are shown
         self._seen = 0
 
     @property
     def first(self) -> int:
-        """The number of the first line that is kept."""
+        """The number of the first kept line."""
         return self.count - len(self._lines)
 
     @property
@@ -75,10 +75,10 @@ class LiveLog(LogView):
         if self.matches and self.matches[0] < self.first:
             del self.matches[0]
 
-    # Where it is read
+    # Scrolling
 
     def scroll(self, by: int, height: int) -> None:
-        """Show lines that stand so many further down; at the end, the newest are shown as they come."""
+        """Scroll down by this many lines; at the end, new lines are followed."""
         self._stay()
         end = (self.count if self._end is None else self._end) + by
         self._end = max(end, min(self.first + height, self.count))
@@ -86,11 +86,11 @@ class LiveLog(LogView):
             self.to_end()
 
     def to_start(self, height: int) -> None:
-        """Show the oldest lines that are kept."""
+        """Scroll to the oldest kept lines."""
         self.scroll(self.first - self.count, height)
 
     def to_end(self) -> None:
-        """Show the newest lines as they come."""
+        """Scroll to the end and follow new lines."""
         self._end = None
 
     def _stay(self) -> None:
@@ -103,7 +103,7 @@ class LiveLog(LogView):
             rows = self.rows()
             top = max(len(rows) - height, 0)
             return [self._as_shown(self.first + number, rows[number]) for number in range(top, len(rows))]
-        self._end = max(self._end, min(self.first + height, self.count))  # what was shown may be kept no more
+        self._end = max(self._end, min(self.first + height, self.count))  # the shown lines may no longer be kept
         start = max(self._end - height - self.first, 0)
         rows = [*islice(self._lines, start, self._end - self.first)]
         return [self._as_shown(self.first + start + number, row) for number, row in enumerate(rows)]
@@ -115,7 +115,7 @@ class LiveLog(LogView):
     # Search
 
     def search(self, text: str, height: int) -> None:
-        """Search for a text, upper and lower case alike; the last line in which it is found is shown."""
+        """Search for a text, ignoring case, and show the last line that contains it."""
         self.search_text = text.lower()
         rows = enumerate(self._lines, self.first) if text else ()
         self.matches = [number for number, row in rows if self.search_text in row.text.lower()]
@@ -124,7 +124,7 @@ class LiveLog(LogView):
             self._show_match(self.matches[-1], height)
 
     def step(self, by: int, height: int) -> None:
-        """Go to the next line in which it is found (1), or to the one before (-1); behind the last is the first."""
+        """Go to the next match (1) or the previous one (-1); after the last comes the first."""
         if not self.matches:
             return
         at = self._current
@@ -141,10 +141,10 @@ class LiveLog(LogView):
             end = number + 1 + height // 2
         self._end = min(max(end, min(self.first + height, self.count)), self.count)
 
-    # What is told of it
+    # Notes
 
     def told(self) -> str:
-        """Return how much of the log is kept, what has come since, and how often the text is found."""
+        """Return how many lines are kept, how many are new, and how often the search text is found."""
         left = self.count - len(self._lines)
         told = [
             f"the last {len(self._lines):,} of {self.count:,} lines"

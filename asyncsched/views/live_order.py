@@ -1,4 +1,4 @@
-"""In which order a live table shows apps, and which of them: what sorts and filters look at, made once per change."""
+"""The order and the filters of a live table; sort keys are computed once per change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SORTS", "STATE_FILTERS", "Row", "key_of", "row_of", "sort_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An app, and what it is sorted and found by."""
+    """An app with its sort keys and search text."""
 
     view: AppView
     handle: str
@@ -33,7 +33,7 @@ SORTS: Mapping[str, tuple[str, ...]] = {
     "failures": ("failed", "rank", "newest", "handle"),
     "last change": ("change", "handle"),
 }
-"""The orders that there are: what is compared in each, the first first."""
+"""The orders of rows, each with its sort keys, the first key first."""
 
 STATE_FILTERS: Mapping[str, frozenset[AppState | None]] = {
     "all": frozenset(),
@@ -44,7 +44,7 @@ STATE_FILTERS: Mapping[str, frozenset[AppState | None]] = {
     "cancelled": frozenset({AppState.CANCELLED}),
     "not known": frozenset({AppState.UNKNOWN, None}),
 }
-"""The states that can be chosen; none of them means every state."""
+"""The filters by state; an empty one means every state."""
 
 
 def row_of(view: AppView, change: int) -> Row:
@@ -52,7 +52,7 @@ def row_of(view: AppView, change: int) -> Row:
 
     Args:
         view: The app.
-        change: How many changes there were before this one.
+        change: The number of earlier changes.
     """
     born = view.created_at or view.started_at
     return Row(
@@ -67,11 +67,11 @@ def row_of(view: AppView, change: int) -> Row:
 
 
 def key_of(sort: str) -> Callable[[Row], Any]:
-    """Return what rows are compared by in an order."""
+    """Return the sort key of an order, as a function of a row."""
     return attrgetter(*SORTS[sort])
 
 
 def sort_rows(rows: list[Row], sort: str) -> None:
-    """Sort rows: by one thing after the other, which takes half of the time that tuples take."""
+    """Sort rows by one key after the other, which takes half the time of sorting by tuples."""
     for name in reversed(SORTS[sort]):
         rows.sort(key=attrgetter(name))

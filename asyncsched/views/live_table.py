@@ -1,4 +1,4 @@
-"""A table of many apps that stays open: its rows, cursor, marks and filters. It knows no terminal.
+"""The model of a live table of many apps: its rows, cursor, marks and filters, independent of a terminal.
 
 The cursor and the marks belong to apps, never to rows. A change costs a search in a sorted list, not a sort.
 """
@@ -23,19 +23,19 @@ from asyncsched.views.text import one_line
 __all__ = ["MOST_GROUPS", "LiveTable", "TableLine"]
 
 MOST_GROUPS = 20
-"""How many kinds of replicas are shown below an app; the others are counted."""
+"""Most groups of replicas to show below an app; the others are counted."""
 
 
 class TableLine(NamedTuple):
-    """A line of the table: an app, or equal replicas of the app above it.
+    """A line of the table: an app, or a group of similar replicas of the app above it.
 
     Attributes:
         handle: The app.
-        state: The state that it is coloured by.
-        cells: Name, state, replicas (done/failed/of), age, and why it is so with what it wrote last.
+        state: The state that sets its colour.
+        cells: Name, state, replicas (done/failed/of), age, and the reason with the last line of the log.
         is_cursor: Whether the cursor is on it.
         is_marked: Whether it is marked.
-        is_group: Whether it is about replicas.
+        is_group: Whether it is a group of replicas.
     """
 
     handle: str
@@ -51,10 +51,10 @@ class LiveTable:
 
     Attributes:
         sort: The order, a name of `SORTS`.
-        states: The states that are shown, a name of `STATE_FILTERS`.
-        text: Only apps in whose handle, name, state or reason it is found are shown.
-        left_out: The states of the apps that there are, but that have no row.
-        title: What stands above it in place of the summary.
+        states: The shown states, a name of `STATE_FILTERS`.
+        text: Only apps with this text in their handle, name, state or reason are shown.
+        left_out: The states of existing apps that have no row.
+        title: The heading, in place of the summary.
     """
 
     def __init__(self) -> None:
@@ -73,8 +73,8 @@ class LiveTable:
         self._names: Counter[str] = Counter()
         self._marks: dict[str, None] = {}
         self._expanded: str | None = None
-        self._at: Row | None = None  # where the cursor was put; None: at the top, whatever stands there
-        self._line = 0  # of the window that the cursor is on
+        self._at: Row | None = None  # the row of the cursor; None for the top row
+        self._line = 0  # the line of the window that the cursor is on
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -82,7 +82,7 @@ class LiveTable:
     # Apps
 
     def show(self, view: AppView) -> None:
-        """Show an app as it is now."""
+        """Add or update an app."""
         known = self._rows.get(view.handle)
         if known is not None:
             if not view.last_line and known.view.last_line:
@@ -102,20 +102,20 @@ class LiveTable:
             self._at = row
 
     def take_off(self, handle: str) -> None:
-        """Show an app no more; the cursor stays where it was, on what moves up."""
+        """Remove an app; the cursor stays in its place, on the row that moves up."""
         row = self._rows.pop(handle, None)
         if row is not None:
             self._remove(row)
             self._marks.pop(handle, None)
 
     def note_last_line(self, handle: str, line: str) -> None:
-        """Show what an app has written last."""
+        """Set the last line of an app."""
         row = self._rows.get(handle)
         if row is not None:
             self.show(row.view.with_last_line(line))
 
     def view(self, handle: str) -> AppView | None:
-        """Return an app as it is shown; None if it is not."""
+        """Return the view of an app; None if the table does not have it."""
         row = self._rows.get(handle)
         return None if row is None else row.view
 
@@ -137,16 +137,16 @@ class LiveTable:
     def _index(self, rows: Sequence[Row], row: Row) -> int:
         return bisect_left(rows, self._key(row), key=self._key)
 
-    # What is shown, and in which order
+    # Order and filters
 
     def sort_by(self, sort: str) -> None:
-        """Show the apps in another order."""
+        """Change the order of the apps."""
         self.sort, self._key = sort, key_of(sort)
         sort_rows(self._order, sort)
         self._choose()
 
     def filter(self, *, text: str | None = None, states: str | None = None) -> None:
-        """Show only some apps; None leaves a choice as it is. The totals stay those of all."""
+        """Show only some apps; None keeps a filter. Totals always count all apps."""
         self.text = self.text if text is None else text
         self.states = self.states if states is None else states
         self._choose()
@@ -163,7 +163,7 @@ class LiveTable:
 
     @property
     def cursor(self) -> str | None:
-        """The app that the cursor is on: the first until it is moved; None if none is shown."""
+        """The app under the cursor, at first the first one; None if no app is shown."""
         return self._shown[self._position()].handle if self._shown else None
 
     def _position(self) -> int:
@@ -172,14 +172,14 @@ class LiveTable:
         return max(min(self._index(self._shown, self._at), len(self._shown) - 1), 0)
 
     def move(self, by: int) -> None:
-        """Move the cursor so many apps further down; at the ends it stays."""
+        """Move the cursor down by this many apps, up to the ends."""
         if self._shown:
             target = min(max(self._position() + by, 0), len(self._shown) - 1)
             self._line += target - self._position()
             self._at = self._shown[target]
 
     def hold(self) -> None:
-        """Let the cursor stay on the app that it is on, wherever that moves."""
+        """Keep the cursor on its app when that moves."""
         self.move(0)
 
     def put_cursor(self, handle: str) -> None:
@@ -189,14 +189,14 @@ class LiveTable:
             self.move(self._index(self._shown, row) - self._position())
 
     def toggle_mark(self) -> None:
-        """Mark the app under the cursor, or unmark it, and move on."""
+        """Mark or unmark the app under the cursor, and move to the next."""
         if self.cursor is not None:
             if self._marks.pop(self.cursor, ...) is ...:
                 self._marks[self.cursor] = None
             self.move(1)
 
     def mark_shown(self) -> None:
-        """Mark all apps that are shown."""
+        """Mark all shown apps."""
         self._marks |= dict.fromkeys(row.handle for row in self._shown)
 
     def unmark(self, handles: Iterable[str] | None = None) -> None:
@@ -206,7 +206,7 @@ class LiveTable:
 
     @property
     def chosen(self) -> list[str]:
-        """The apps that a key is about: those that are marked, or else that under the cursor."""
+        """The apps that a key acts on: the marked ones, or else the one under the cursor."""
         return [*self._marks] or ([self.cursor] if self.cursor is not None else [])
 
     @property
@@ -215,22 +215,22 @@ class LiveTable:
         return sum(not self._passes(self._rows[handle]) for handle in self._marks)
 
     def toggle_replicas(self) -> None:
-        """Show the replicas of the app under the cursor, or hide them; those of one app are shown at a time."""
+        """Show or hide the replicas of the app under the cursor; only one app's replicas are shown at a time."""
         self.hold()
         self._expanded = None if self._expanded == self.cursor else self.cursor
 
     # Drawing
 
     def summary(self) -> str:
-        """Return how many apps are in which state, whatever is shown."""
+        """Return the number of all apps in each state."""
         return self.title or summary(self._all)
 
     def bar(self, width: int) -> list[Segment]:
-        """Return the same as the parts of a bar."""
+        """Return the same counts as the parts of a bar."""
         return bar(self._all, width)
 
     def showing(self) -> str:
-        """Return how many apps are shown, and how they were chosen."""
+        """Return how many apps are shown, and the filters."""
         told = [f"showing {len(self._shown):,} of {self._all.total():,}"]
         told += [f"{self.states} only"] if STATE_FILTERS[self.states] else []
         told += [f"with {one_line(self.text)!r}"] if self.text else []
@@ -243,11 +243,11 @@ class LiveTable:
         return +(self._states + Counter(self.left_out))
 
     def window(self, height: int, now: datetime) -> list[TableLine]:
-        """Return the lines that fit, those of the cursor among them.
+        """Return the lines that fit, including that of the cursor.
 
         Args:
-            height: How many lines there are.
-            now: The time that ages are counted to.
+            height: The number of lines.
+            now: The present time, for ages.
         """
         if not self._shown or height < 1:
             return []
@@ -269,7 +269,7 @@ class LiveTable:
         return found
 
     def visible(self, height: int) -> list[str]:
-        """Return the apps whose lines fit, those first that the cursor is nearest to."""
+        """Return the apps whose lines fit, the nearest to the cursor first."""
         position = self._position()
         top = max(position - self._line, 0)
         rows = self._shown[top : top + height]

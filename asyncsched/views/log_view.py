@@ -1,4 +1,4 @@
-"""The last lines of a log, for a page: who wrote each, in a colour of its own; progress bars at the bottom."""
+"""The last lines of a log, for a page: each replica has a colour, and progress bars are at the bottom."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["KEPT", "LogRow", "LogView"]
 
 KEPT = 500
-"""How many lines are kept, and shown."""
+"""Lines to keep and show."""
 LONGEST = 2000
-"""How many characters of a line are shown."""
+"""Characters of a line to show."""
 
 _COLOURS = ("#0e8a8a", "#b06000", "#a050a0", "#2f8f2f", "#c000c0", "#5f8700", "#8a6d8a", "#5f8787")
 _SEQUENCE = re.compile(r"\x1b(?:\[[ -?]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_]|.)")
@@ -27,7 +27,7 @@ _BOX = (
     "max-height:24em;overflow:auto;display:flex;flex-direction:column-reverse;"
     "border-left:4px solid #8b949e;padding:2px 0 2px 10px;margin:2px 0"
 )
-# A page's own style may let it scroll, and then it would be scrolled in place of its box.
+# A page's style may make it scroll, and then it would scroll instead of its box.
 _PRE = (
     "flex:none;overflow:visible;margin:0;padding:0;font-family:monospace;white-space:pre-wrap;"
     "overflow-wrap:anywhere;color:inherit;background:none"
@@ -36,7 +36,7 @@ _FAINT = "opacity:.7"
 
 
 class LogRow(NamedTuple):
-    """A line as it is shown: who wrote it, in which colour, ``!`` for stderr or ``|``, and its text."""
+    """A displayed line: its origin and colour, ``!`` for stderr or ``|``, and its text."""
 
     who: str
     color: str
@@ -49,26 +49,26 @@ class LogView:
 
     Args:
         names: What those are called who write.
-        several: Whether they are of several apps, whose ids are then in these names if none are given.
-        kept: How many lines are kept.
+        several: Whether the lines are from several apps, whose ids are then in these names if none are given.
+        kept: How many lines to keep.
     """
 
     def __init__(self, names: Names | None = None, *, several: bool = False, kept: int = KEPT) -> None:
         self.names = names or Names({} if several else None)
         self._lines: deque[LogRow] = deque(maxlen=kept)
-        self._open: dict[LogOrigin, str] = {}  # lines that have not ended
+        self._open: dict[LogOrigin, str] = {}  # unfinished lines
         self._colors: dict[str, str] = {}
         self.count = 0
         self.note = ""
 
     def add(self, line: LogLine) -> None:
-        """Take a line, or a piece of one."""
+        """Add a line, or a piece of one."""
         if line.gap is not None:
             self._keep(line.source, f"lines are missing here: {line.gap.reason}")
             return
         text = self._open.pop(line.source, "") + _plain(line.text)
         if line.partial:
-            # What is drawn over itself is short; what never ends is cut.
+            # Keep only the text after the last carriage return, and cut lines that never end.
             self._open[line.source] = text.rstrip("\r").rpartition("\r")[2][-LONGEST:] + "\r" * text.endswith("\r")
         else:
             self._keep(line.source, text.rstrip("\r").rpartition("\r")[2])
@@ -84,7 +84,7 @@ class LogView:
         return LogRow(who, color, "!" if source.stream is Stream.STDERR else "|", cut)
 
     def rows(self) -> list[LogRow]:
-        """Return the lines, those that have not ended behind the others."""
+        """Return the lines, unfinished ones last."""
         open_ones = [self._line(source, text.rstrip("\r")) for source, text in islice(self._open.items(), KEPT)]
         return [*self._lines, *open_ones]
 
@@ -113,7 +113,7 @@ class LogView:
 
 
 def _plain(text: str) -> str:
-    """Return a text without what a terminal would obey, but for the returns of progress bars."""
+    """Return a text without terminal control characters, except the carriage returns of progress bars."""
     if text.isprintable():
         return text
     return "".join(c for c in _SEQUENCE.sub("", text) if c.isprintable() or c in "\t\r")

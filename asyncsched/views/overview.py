@@ -1,4 +1,4 @@
-"""The apps of a table: those that need attention first, equal failures in one line, the others counted."""
+"""The apps of a table: failures first, equal failures in one line, and the rest counted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from asyncsched.views.apps import AppView, app_view, by_attention
 __all__ = ["MOST", "Line", "Overview", "overview", "overview_of"]
 
 MOST = 50
-"""How many lines a table has; a page that is drawn anew four times a second has to be small."""
+"""Most lines of a table; a page that is redrawn four times a second must be small."""
 ALIKE = 3
-"""From so many on equal failures are one line."""
+"""Equal failures from which they are combined into one line."""
 
 Row: TypeAlias = tuple[str, AppStatus | None]
 
@@ -27,8 +27,8 @@ class Line(NamedTuple):
     """A line of a table.
 
     Attributes:
-        view: An app; of several that failed in the same way the first.
-        handles: All apps that the line is about.
+        view: The app, or the first of several that failed in the same way.
+        handles: All apps of the line.
     """
 
     view: AppView
@@ -40,8 +40,8 @@ class Overview(NamedTuple):
 
     Attributes:
         lines: Its lines.
-        others: How many apps have none.
-        states: How many apps are in which state.
+        others: How many apps have no line.
+        states: The number of apps in each state.
     """
 
     lines: list[Line]
@@ -50,22 +50,22 @@ class Overview(NamedTuple):
 
 
 def overview(rows: Collection[Row], most: int = MOST) -> Overview:
-    """Return the table of apps with these statuses; of ten thousand apps only those that are shown are looked into."""
+    """Return the table of apps with these statuses; details are read only for apps that are shown."""
     states = Counter([None if status is None else status.state for _, status in rows])
     together = {kind: handles for kind, handles in _alike(rows, most).items() if len(handles) >= ALIKE}
     firsts = {handles[0]: handles for handles in together.values()}
     single = (row for row in rows if row[0] in firsts or _kind(row[1]) not in together) if together else rows
-    # Nothing is kept for each app: a collection of garbage would have to look at it.
+    # No object is kept per app, because the garbage collector would have to scan it.
     shown = heapq.nsmallest(most, single, key=lambda row: by_attention(None if row[1] is None else row[1].state))
     lines = [Line(app_view(*row), tuple(firsts.get(row[0], [row[0]]))) for row in shown]
     return Overview(lines, states.total() - sum(len(line.handles) for line in lines), states)
 
 
 def _alike(rows: Collection[Row], most: int) -> dict[str, list[str]]:
-    """Return the handles of apps that failed, by why they did; of no more kinds than are shown."""
+    """Return the handles of failed apps by reason, for at most as many reasons as are shown."""
     found: dict[str, list[str]] = {}
     for handle, status in rows:
-        if status is None or status.state is not AppState.FAILED:  # most of ten thousand are looked at no further
+        if status is None or status.state is not AppState.FAILED:  # most of ten thousand apps stop here
             continue
         kind = _kind(status)
         if kind and (kind in found or len(found) < most):

@@ -1,4 +1,4 @@
-"""The colours of states in a terminal: of the 256, those that can be read on black and on white alike."""
+"""The colours of states in a terminal, from the 256, readable on black and on white."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from asyncsched.specs.state import AppState
 __all__ = ["FAINT", "STATE_COLORS", "state_number"]
 
 FAINT = 243
-"""The number of the colour of what matters less."""
+"""The number of the colour for less important text."""
 
 STATE_COLORS = {
     AppState.FAILED: 196,
@@ -21,5 +21,5 @@ STATE_COLORS = {
 
 
 def state_number(state: AppState | None) -> int:
-    """Return the number of a state's colour; None is one that is not known."""
+    """Return the number of a state's colour; None stands for an unknown state."""
     return STATE_COLORS[AppState.UNKNOWN] if state is None else STATE_COLORS.get(state, FAINT)

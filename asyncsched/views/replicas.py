@@ -1,4 +1,4 @@
-"""Many replicas in few words: counts, groups of equal ones, strips, the first that failed."""
+"""Summaries of many replicas: counts, groups of similar ones, strips, the first failure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 PER_ROW = 40
-"""How many replicas one row of a strip shows."""
+"""Replicas in one row of a strip."""
 
 _FAR = datetime.max.replace(tzinfo=UTC)
-# What a reader looks for first.
+# The states in the order of interest.
 _ORDER = (
     AppState.FAILED,
     AppState.UNKNOWN,
@@ -44,14 +44,14 @@ _ORDER = (
 
 
 class Tally(NamedTuple):
-    """How many replicas are in which state.
+    """The number of replicas in each state.
 
     Attributes:
-        of: All of them.
-        done: Those that have succeeded.
-        failed: Those that have failed.
-        running: Those that run.
-        cancelled: Those that were cancelled.
+        of: All replicas.
+        done: Replicas that have succeeded.
+        failed: Replicas that have failed.
+        running: Running replicas.
+        cancelled: Cancelled replicas.
     """
 
     of: int = 0
@@ -61,11 +61,11 @@ class Tally(NamedTuple):
     cancelled: int = 0
 
     def __str__(self) -> str:
-        """Write the number alone while all are alike, and otherwise who is how far: ``5/8 done, 1 failed``."""
+        """Return only the number while all are in one state, else the counts: ``5/8 done, 1 failed``."""
         told = {"done": self.done, "failed": self.failed, "running": self.running, "cancelled": self.cancelled}
         if not self.of or self.of in told.values() or not any(told.values()):
             return f"{self.of or ''}"
-        if self.done or self.failed:  # who reads how far it has come does not ask how many run
+        if self.done or self.failed:  # then the number of running replicas is not needed
             del told["running"]
         (first, count), *others = [(word, count) for word, count in told.items() if count]
         return ", ".join([f"{count}/{self.of} {first}", *(f"{count} {word}" for word, count in others)])
@@ -87,14 +87,14 @@ def tally(replicas: Iterable[ReplicaStatus]) -> Tally:
 
 
 class ReplicaGroup(NamedTuple):
-    """Replicas of one role of which the same is to be told.
+    """Replicas of one role with the same state and reason.
 
     Attributes:
         role: Their role.
         state: Their state.
-        why: Why they failed or wait; "" where nothing is to be told.
+        why: Why they failed or wait; "" if there is nothing to say.
         ids: Their numbers in the role, in order.
-        restarts: How often they were started again, all together.
+        restarts: The sum of their restarts.
     """
 
     role: str
@@ -105,7 +105,7 @@ class ReplicaGroup(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Who they are, such as ``worker/0-3,7``."""
+        """Their names, such as ``worker/0-3,7``."""
         return f"{self.role}/{numbers(self.ids)}"
 
 
@@ -115,7 +115,7 @@ def replicas_of(status: AppStatus) -> list[ReplicaStatus]:
 
 
 def groups(replicas: Iterable[ReplicaStatus]) -> list[ReplicaGroup]:
-    """Put replicas together of which the same is to be told: role by role, those first that failed or wait."""
+    """Group replicas with the same state and reason, role by role; failed and waiting ones first."""
     found: dict[tuple[str, AppState, str], list[ReplicaStatus]] = {}
     roles: dict[str, int] = {}
     for replica in replicas:
@@ -129,7 +129,7 @@ def groups(replicas: Iterable[ReplicaStatus]) -> list[ReplicaGroup]:
 
 
 def why(replica: ReplicaStatus) -> str:
-    """Return why a replica failed or waits, in one line; its exit code or signal is always among it."""
+    """Return why a replica failed or waits, in one line, always with its exit code or signal."""
     reason = " ".join(replica.reason.split())
     cause = replica.cause if replica.state is AppState.FAILED else None
     if not reason and cause is FailureCause.OOM:
@@ -143,12 +143,12 @@ def why(replica: ReplicaStatus) -> str:
 
 
 def signal_of(replica: ReplicaStatus) -> int:
-    """Return the signal that has ended a replica; some services tell it as an exit code below zero."""
+    """Return the signal that ended a replica; some services report it as a negative exit code."""
     return replica.signal or -min(replica.exit_code or 0, 0)
 
 
 def signal_name(number: int) -> str:
-    """Return what a signal is called; its number where this machine has no name for it."""
+    """Return the name of a signal; its number if this machine has no name for it."""
     try:
         return Signals(number).name
     except ValueError:
@@ -156,11 +156,11 @@ def signal_name(number: int) -> str:
 
 
 def numbers(ids: Iterable[int], most: int = 6) -> str:
-    """Write numbers and ranges as the command line takes them, such as ``0-3,7``; of very many the first.
+    """Format numbers and ranges as the command line accepts them, such as ``0-3,7``, at most `most` ranges.
 
     Args:
         ids: The numbers, in order.
-        most: How many ranges are written.
+        most: The largest number of ranges.
     """
     ranges = [*_ranges(ids)]
     told = [f"{first}-{last}" if last > first else f"{first}" for first, last in ranges[:most]]
@@ -180,13 +180,13 @@ def _ranges(ids: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def first_failure(replicas: Iterable[ReplicaStatus]) -> ReplicaStatus | None:
-    """Return the replica that failed before all others; of those whose times are not known the first."""
+    """Return the replica that failed first; without times, the first failed one."""
     failed = [replica for replica in replicas if replica.state is AppState.FAILED]
     return min(failed, key=lambda replica: replica.finished_at or _FAR, default=None)
 
 
 def alike(replicas: Sequence[ReplicaStatus]) -> list[ReplicaGroup]:
-    """Put replicas together that stand beside each other in a strip and are in the same state."""
+    """Group adjacent replicas of a strip that are in the same state."""
     runs: list[list[ReplicaStatus]] = []
     for replica in replicas:
         if runs and (runs[-1][-1].role, runs[-1][-1].state) == (replica.role, replica.state):
@@ -201,8 +201,8 @@ def rows(replicas: Sequence[ReplicaStatus], most: int, width: int = PER_ROW) -> 
 
     Args:
         replicas: All of them.
-        most: How many are shown.
-        width: How many stand in one row.
+        most: How many to show.
+        width: How many to show in one row.
     """
     shown = replicas[:most]
     return [shown[start : start + width] for start in range(0, len(shown), width)]

@@ -1,4 +1,4 @@
-"""How long something took, and how long ago it was."""
+"""Format durations and ages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 
 def span(time: timedelta) -> str:
-    """Write a duration in its two largest units, such as ``3 min 20 s``."""
+    """Format a duration in its two largest units, such as ``3 min 20 s``."""
     seconds = _seconds(time)
     if seconds < 60:
         return f"{seconds} s"
@@ -22,7 +22,7 @@ def span(time: timedelta) -> str:
 
 
 def short(time: timedelta | None) -> str:
-    """Write a duration for a narrow column, in its largest unit: ``3m``. Nothing for None."""
+    """Format a duration for a narrow column, in its largest unit: ``3m``. Empty for None."""
     if time is None:
         return ""
     seconds = _seconds(time)
@@ -33,7 +33,7 @@ def short(time: timedelta | None) -> str:
 
 
 def ago(when: datetime | None, now: datetime) -> str:
-    """Write how long ago something was, in its largest unit: ``5m ago``. Nothing for None."""
+    """Format an age in its largest unit: ``5m ago``. Empty for None."""
     return "" if when is None else f"{short(now - when)} ago"
 
 

@@ -1,4 +1,4 @@
-"""Many apps in few words: counts, a bar, and failures of one kind told once."""
+"""Summaries of many apps: counts, a bar, and failures grouped by reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asyncsched.views.apps import NOT_KNOWN, AppView
 __all__ = ["Failure", "Segment", "States", "bar", "failures", "shared", "summary"]
 
 States: TypeAlias = Iterable[AppState | None] | Mapping[AppState | None, int]
-"""The states of all apps, or how many apps are in which; None is one that is not known."""
+"""The states of all apps, or the number of apps in each state; None stands for an unknown state."""
 
 _ORDER = (
     AppState.SUCCEEDED,
@@ -29,7 +29,7 @@ _FAR = datetime.max.replace(tzinfo=UTC)
 
 
 class Segment(NamedTuple):
-    """A part of a bar: so many cells of apps in one state."""
+    """A part of a bar: a number of cells for one state."""
 
     state: AppState
     cells: int
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
     Attributes:
         reason: Why.
         apps: The apps, in the order of their ends.
-        since: When the first of them failed, where that is known.
+        since: When the first of them failed, if known.
     """
 
     reason: str
@@ -50,12 +50,12 @@ class Failure(NamedTuple):
 
     @property
     def last_line(self) -> str:
-        """What the first of them wrote last, as far as it was read."""
+        """The last line of the first of them, if one was read."""
         return next((app.last_line for app in self.apps if app.last_line), "")
 
 
 def summary(states: States) -> str:
-    """Return one line about apps: how many there are, and how many are in which state."""
+    """Return one line with the number of apps, and the number in each state."""
     counts = Counter(states)
     total = counts.total()
     told = [f"{counts[state]} {state.name.lower()}" for state in _ORDER if counts[state]]
@@ -64,11 +64,11 @@ def summary(states: States) -> str:
 
 
 def bar(states: States, width: int) -> list[Segment]:
-    """Return the parts of a bar that shows how many apps are in which state; none that there are is without a cell.
+    """Return the parts of a bar of apps by state; each state that occurs has at least one cell.
 
     Args:
         states: The states of the apps.
-        width: How many cells the bar has; it has more if there are more states than that.
+        width: The number of cells; there are more if more states occur.
     """
     counts = Counter(states)
     counts[AppState.UNKNOWN] += counts.pop(None, 0)
@@ -84,7 +84,7 @@ def bar(states: States, width: int) -> list[Segment]:
 
 
 def failures(views: Iterable[AppView]) -> list[Failure]:
-    """Put apps together that failed for the same reason, those first of which there are the most."""
+    """Group apps that failed for the same reason, the largest group first."""
     found: dict[str, list[AppView]] = {}
     for view in views:
         if view.state is AppState.FAILED:
@@ -99,13 +99,13 @@ def _failure(reason: str, apps: Sequence[AppView]) -> Failure:
 
 
 def shared(found: Sequence[Failure], most: int) -> tuple[list[tuple[Failure, Sequence[AppView]]], Sequence[Failure]]:
-    """Return which apps are named of each failure, and the failures of which none is.
+    """Return the apps to name for each failure, and the failures without named apps.
 
-    Each has a share of the room, and who needs less leaves the rest to the others.
+    Each failure gets an equal share; what a failure does not need goes to the others.
 
     Args:
-        found: What failed.
-        most: How many apps are named.
+        found: The failures.
+        most: How many apps to name.
     """
     shares: dict[int, int] = {}
     left = most

@@ -1,4 +1,4 @@
-"""A table of apps as text, a line for each."""
+"""A table of apps as text, with one line per app."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["one_line", "text_table", "written_out"]
 
 
 def text_table(views: Sequence[AppView], now: datetime, notes: Iterable[str] = ()) -> str:
-    """Return a table of apps, a line for each; columns that are empty are left out.
+    """Return a table of apps, one line per app, without empty columns.
 
     Args:
         views: The apps.
-        now: The time that ages are counted to.
-        notes: What is told below.
+        now: The present time, for ages.
+        notes: Notes below the table.
     """
     cells = [("APP", "STATE", "REPLICAS", "AGE", "REASON"), *(_cells(view, now) for view in views)]
     used = [column for column in zip(*cells, strict=True) if any(column[1:]) or column[0] in ("APP", "STATE")]
@@ -31,12 +31,12 @@ def _cells(view: AppView, now: datetime) -> tuple[str, ...]:
 
 
 def one_line(text: str) -> str:
-    """Return a text in one line; what a terminal would obey is written out."""
+    """Return a text in one line, with terminal control characters escaped."""
     return written_out(" ".join(text.split()))
 
 
 def written_out(text: str) -> str:
-    """Return a text with what a terminal or a page would obey written out; tabs and spaces of all widths stay."""
+    """Return a text with control characters escaped; tabs and all kinds of spaces stay."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" or category(c) == "Zs" else ascii(c)[1:-1] for c in text)

@@ -1,4 +1,4 @@
-"""When the replicas of an app ran, as bars beside each other."""
+"""A timeline of an app's replicas, as bars."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from asyncsched.specs.state import AppState, ReplicaStatus
 __all__ = ["MOST", "Bar", "TimeLine", "time_line"]
 
 MOST = 200
-"""How many replicas a time line shows."""
+"""Most replicas in a timeline."""
 
 
 class Bar(NamedTuple):
-    """When a replica ran.
+    """The bar of a replica.
 
     Attributes:
         name: The replica.
@@ -31,7 +31,7 @@ class Bar(NamedTuple):
 
 
 class TimeLine(NamedTuple):
-    """When replicas ran.
+    """The timeline of replicas.
 
     Attributes:
         begin: When the first of them started.
@@ -47,12 +47,12 @@ class TimeLine(NamedTuple):
 
 
 def time_line(replicas: Sequence[ReplicaStatus], now: datetime, most: int = MOST) -> TimeLine | None:
-    """Return when replicas ran; None if none has started.
+    """Return the timeline of replicas; None if none has started.
 
     Args:
         replicas: All of them.
-        now: Until when those have run that have not ended.
-        most: How many are shown.
+        now: The end of the bars of running replicas.
+        most: How many to show.
     """
     ran = [(each, each.started_at, each.finished_at or now) for each in replicas if each.started_at is not None]
     if not ran:

@@ -146,7 +146,7 @@ def read_replica(role: str, k: int, place: str, found: Found) -> ReplicaStatus:
     elif alive != "-":
         status.state = AppState.RUNNING
     elif started != "-":
-        status.state, status.cause, status.reason = AppState.FAILED, FailureCause.NODE, "nobody saw how it ended"
+        status.state, status.cause, status.reason = AppState.FAILED, FailureCause.NODE, "its end was not recorded"
     return status
 
 

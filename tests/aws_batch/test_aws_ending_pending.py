@@ -220,7 +220,7 @@ async def test_the_dry_run_says_how_long_it_holds(stuck: Virtual) -> None:
     info = await stuck.scheduler().submit_dryrun(app(), CFG)
 
     assert 600.0 == info.request.pending_timeout
-    assert (Ignored("main", "pending_timeout", "kept by the process that submits, while it lives"),) == info.ignored
+    assert (Ignored("main", "pending_timeout", "enforced only while the submitting process runs"),) == info.ignored
 
 
 async def test_an_edited_request_counts(stuck: Virtual) -> None:

@@ -521,5 +521,5 @@ async def test_a_request_that_is_put_together_by_hand_is_launched_once(virtual: 
             await virtual.scheduler().schedule(job(nodes, privileged=True))
     assert ["by-hand-0", "by-hand-2"] == jobs(virtual.cloud)
     assert [f"{QUEUE}:by-hand-2", f"{QUEUE}:by-hand-0"] == [row.app_id for row in await scheduler.list()]
-    with pytest.raises(UsageError, match="aws_batch launches a BatchJob"):
+    with pytest.raises(UsageError, match="aws_batch needs a BatchJob"):
         await scheduler.schedule(AppDryRunInfo(cast("Any", {}), repr))

@@ -89,7 +89,7 @@ def test_no_label_changes_what_is_told_of_an_app_that_is_ours(found: list[dict[s
 @pytest.mark.parametrize(
     ("label", "value", "why"),
     [
-        (labels.SESSION, "a/b", "holds a slash"),
+        (labels.SESSION, "a/b", "contains a slash"),
         (labels.SESSION, "a\x1b[2J", "cannot be printed"),
         (labels.REPLICA, "9" * 5000, "5,000 characters"),
         (labels.REPLICA, "-1", "is not a whole number"),

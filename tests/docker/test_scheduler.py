@@ -498,7 +498,7 @@ async def test_a_job_that_is_put_together_by_hand_is_launched_once(scheduler: Do
         await scheduler.submit(AppDef("job", found.roles))
     with pytest.raises(ConflictError):
         await scheduler.schedule(job("another"))
-    with pytest.raises(UsageError, match="local_docker launches a DockerJob"):
+    with pytest.raises(UsageError, match="local_docker needs a DockerJob"):
         await scheduler.schedule(AppDryRunInfo(cast("Any", []), repr))
 
 

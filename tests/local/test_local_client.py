@@ -157,7 +157,7 @@ async def test_a_supervisor_that_cannot_work_says_why() -> None:
         connection.close()
 
     assert ("in its state directory: No space left on device", "start") == (caught.value.why, caught.value.operation)
-    assert "make room on the disk" in caught.value.fix
+    assert "free some disk space" in caught.value.fix
 
 
 # Apps that go away

@@ -104,7 +104,7 @@ async def test_closing_returns_when_all_is_gone(home: Path, token: str) -> None:
         assert [AppState.CANCELLED] * 2 == [row.state for row in rows]
         found = await another.describe(app_id)
     assert found is not None
-    assert "the scheduler that had submitted it was closed" in found.msg
+    assert "the scheduler that submitted it was closed" in found.msg
 
 
 @EACH_LOOP

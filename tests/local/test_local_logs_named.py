@@ -33,7 +33,7 @@ async def test_no_directory_is_none(scheduler: LocalScheduler, home: Path) -> No
 
 
 async def test_a_home_that_nobody_knows_is_no_directory(scheduler: LocalScheduler) -> None:
-    with pytest.raises(RunOptionError, match="nobody knows the home directory in '~no-such-user/logs'"):
+    with pytest.raises(RunOptionError, match="log_dir names an unknown home directory, got '~no-such-user/logs'"):
         await scheduler.submit_dryrun(app(shell("true")), {"log_dir": "~no-such-user/logs"})
 
 

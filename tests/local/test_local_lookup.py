@@ -194,7 +194,7 @@ async def test_a_supervisor_of_another_protocol_is_an_error_that_says_so(
         _is_of(release, home, app_id)
 
         async with LocalScheduler("other") as other:
-            with pytest.raises(SchedulerError, match=r"another release.*speaks protocol 2, not 1"):
+            with pytest.raises(SchedulerError, match=r"another release.*uses protocol 2, not 1"):
                 await other.describe(app_id)
             with pytest.raises(SchedulerError, match="protocol 2"):
                 await other.cancel(app_id)

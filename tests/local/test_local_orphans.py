@@ -69,7 +69,7 @@ async def test_nothing_is_left_when_the_owner_is_killed(home: Path, token: str) 
 
         assert {owner.pid} >= {*marked(token)}
     assert AppState.CANCELLED is found.state
-    assert "the process that had submitted it ended" in found.msg
+    assert "the process that submitted it ended" in found.msg
     assert {AppState.CANCELLED} == {replica.state for replica in found.replicas}
 
 
@@ -103,7 +103,7 @@ async def test_those_that_obey_have_no_need_to_be_killed(home: Path, token: str)
 @pytest.mark.parametrize(
     ("victim", "state", "why"),
     [
-        ("pid", AppState.FAILED, "its supervisor was killed, so that nobody saw how it ended"),
+        ("pid", AppState.FAILED, "its supervisor was killed, so its end was not recorded"),
         ("watcher_pid", AppState.CANCELLED, "stopped because its supervisor was killed"),
     ],
 )

@@ -192,7 +192,9 @@ async def test_an_image_may_be_a_directory(home: Path, tmp_path: Path) -> None:
             assert [str(image)] if told is None else [str(image), f"{told} {image}"] == said
 
 
-@pytest.mark.parametrize(("image", "why"), [("relative", "no absolute path"), ("/no/such/image", "no directory")])
+@pytest.mark.parametrize(
+    ("image", "why"), [("relative", "must be an absolute path"), ("/no/such/image", "must be a directory")]
+)
 async def test_an_image_that_is_no_directory_is_refused(home: Path, image: str, why: str) -> None:
     async with LocalScheduler("session", LocalDirectoryImageProvider) as scheduler:
         with pytest.raises(ConfigError, match=why):
@@ -318,7 +320,7 @@ async def test_a_provider_that_returns_no_directory_is_told_what_to_return(home:
     async with LocalScheduler("session", Wrong) as scheduler:
         with pytest.raises(ConfigError, match=re.escape(f"Wrong returned {returned!r} for the image 'i'")) as caught:
             await scheduler.submit_dryrun(app(Role("main", "i", entrypoint="true")))
-    assert "fetch and fetch_role return the directory" in str(caught.value)
+    assert "fetch and fetch_role must return the image's directory" in str(caught.value)
 
 
 class ReadOnly(Unpacking):
@@ -364,7 +366,7 @@ def test_the_providers_of_the_documents_need_no_loop(tmp_path: Path, monkeypatch
                 here.get_replica_param(str(tmp_path), role, "o")
             )
     assert "/bin/main" == Unpacking().get_entrypoint("/img", Role("main", "", entrypoint="/bin/main"))
-    with pytest.raises(ValueError, match="no directory"):
+    with pytest.raises(ValueError, match="must be a directory"):
         LocalDirectoryImageProvider().fetch(str(tmp_path / "missing"))
 
 

@@ -129,7 +129,7 @@ def test_a_role_of_the_first_release_is_not_submitted_without_its_environment() 
         check_app(AppDef("a", found.roles, metadata=found.metadata))
     with pytest.raises(ConfigError, match="role 'trainer': not all of it was kept") as caught:
         check_app(AppDef("a", found.roles))
-    assert "env and mounts were not written down" == caught.value.why
+    assert "env and mounts were not recorded" == caught.value.why
 
 
 def test_roles_of_the_first_release_are_told() -> None:

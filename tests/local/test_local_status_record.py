@@ -244,7 +244,7 @@ async def test_a_number_that_was_given_to_another_process_is_not_trusted(
 
     assert found is not None
     assert AppState.FAILED is found.state
-    assert "nobody saw how it ended" in found.replicas[0].reason
+    assert "its end was not recorded" in found.replicas[0].reason
     await scheduler.cancel(app_id)
     await scheduler.kill(app_id)
     await scheduler.delete(app_id)
@@ -318,7 +318,7 @@ async def test_a_directory_that_others_may_write_to_is_refused(home: Path, mode:
     home.mkdir()
     home.chmod(mode)
 
-    await _refuses("can be written by others")
+    await _refuses("is writable by other users")
     assert [] == [*home.iterdir()]
 
 

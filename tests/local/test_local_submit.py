@@ -74,8 +74,8 @@ async def test_no_code_of_the_first_role_has_run_when_the_second_cannot_start(
         (None, 0, "No such file"),
         (b"#!/bin/sh\n", 0o644, "is not executable"),
         (b"#!/no/interpreter\n", 0o755, "interpreter '/no/interpreter' does not exist"),
-        (b"", 0o755, "is neither a program nor a script"),
-        (b"just text\n", 0o755, "is neither a program nor a script"),
+        (b"", 0o755, "is neither a binary nor a script"),
+        (b"just text\n", 0o755, "is neither a binary nor a script"),
     ],
 )
 async def test_a_program_that_cannot_be_executed_is_named(
@@ -211,7 +211,7 @@ async def test_an_app_that_is_too_long_for_its_supervisor_disturbs_no_other(sche
     info = await scheduler.submit_dryrun(app(shell("true", "x" * 100_000)))
     info.request.role_params["main"] *= 700
 
-    with pytest.raises(InvalidRequestError, match=r"too long.*64 are taken"):
+    with pytest.raises(InvalidRequestError, match=r"too long.*at most 64 MiB are accepted"):
         await scheduler.schedule(info)
 
     found = await scheduler.describe(other)
@@ -389,14 +389,14 @@ async def test_a_request_by_hand_whose_replicas_are_not_alike_is_not_told_by_its
     ("more", "cwd", "named"),
     [
         ({}, None, ""),
-        ({}, "/usr", "its replicas are started in /usr"),
-        ({"inherit": ["HOME"]}, None, "the option copy_env"),
-        ({"inherit": []}, "/", "its replicas are started in /, and they inherit only"),
+        ({}, "/usr", "its replicas start in /usr"),
+        ({"inherit": ["HOME"]}, None, "option copy_env"),
+        ({"inherit": []}, "/", "its replicas start in /, and they inherit only"),
         ({"env": {"PATH": "/bin:/usr/bin"}}, None, "their PATH does not end with that of the submitter"),
         ({"env": {"TORCHX_RANK0_HOST": "other"}}, None, "their TORCHX_RANK0_HOST is not what a submit would set"),
         ({"env": {"TORCHX_RANK0_HOST": "localhost"}}, None, ""),
         ({"env": {"ASYNCSCHED_RESULT_FILE": "/x"}}, None, "their ASYNCSCHED_RESULT_FILE is not what a submit would"),
-        ({"env": {"A\udc80": "x"}}, None, "U+DC80 is half a character"),
+        ({"env": {"A\udc80": "x"}}, None, "U+DC80 is a lone surrogate"),
         ({"timeout": 60.0}, None, "its run options timeout,"),
         ({"detach": True, "on_failure": "stop"}, "/usr", "its run options detach and on_failure,"),
     ],
@@ -427,9 +427,9 @@ async def test_a_request_that_names_no_app_or_is_another_backends_is_refused(
     scheduler: LocalScheduler, tmp_path: Path
 ) -> None:
     for app_id in ("", "a/b"):
-        with pytest.raises(UsageError, match="an id is not empty, and holds no slash"):
+        with pytest.raises(UsageError, match="must not be empty or contain a slash"):
             await scheduler.schedule(AppDryRunInfo(by_hand(app_id, tmp_path), repr))
-    with pytest.raises(UsageError, match="local_cwd launches a PopenRequest, and this request is a dict"):
+    with pytest.raises(UsageError, match="local_cwd needs a PopenRequest, but this request is a dict"):
         await scheduler.schedule(AppDryRunInfo(cast("Any", {"app_id": "x"}), repr))
     assert [] == [*await scheduler.list()]
 

@@ -185,7 +185,7 @@ asyncio.run(main())
 
 async def test_a_workspace_beside_an_image_provider_is_refused(home: Path, workspace: Path) -> None:
     async with LocalScheduler("s", LocalDirectoryImageProvider) as scheduler:
-        with pytest.raises(ConfigError, match="a workspace cannot be given beside an image provider"):
+        with pytest.raises(ConfigError, match="a workspace cannot be combined with an image provider"):
             await scheduler.submit(AppDef("job", [job("true")]), {}, str(workspace))
 
 

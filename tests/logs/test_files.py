@@ -134,7 +134,7 @@ async def test_a_file_that_is_cut_short_is_told_by_a_gap(path: Path, following: 
     source.finish()
 
     assert gap.gap is not None
-    assert "cut from 4 bytes to 0" in gap.gap.reason
+    assert "truncated from 4 bytes to 0" in gap.gap.reason
     assert "2" == after.text
     assert [] == await drain(stream)
 

@@ -84,7 +84,7 @@ def status(*replicas: ReplicaStatus, state: AppState = AppState.RUNNING, msg: st
 
 
 def test_a_handle_shows_its_parts_and_what_a_living_owner_has_seen() -> None:
-    assert "fake://me/train-x1 scheduler fake · session me · app train-x1 not looked at yet" == shown(HANDLE).strip()
+    assert "fake://me/train-x1 scheduler fake · session me · app train-x1 no status read yet" == shown(HANDLE).strip()
     seen = LastSeenApps()
     seen.note(HANDLE, status(replica(0)))
     sighting = seen.get(HANDLE)
@@ -92,7 +92,7 @@ def test_a_handle_shows_its_parts_and_what_a_living_owner_has_seen() -> None:
     assert f"RUNNING as of {sighting.at.astimezone():%H:%M:%S}" in shown(HANDLE)
     del seen
     gc.collect()
-    assert "not looked at yet" in shown(HANDLE)
+    assert "no status read yet" in shown(HANDLE)
 
 
 def test_the_newest_of_several_owners_counts_and_the_oldest_app_is_forgotten() -> None:
@@ -180,7 +180,7 @@ def test_a_table_has_a_summary_and_a_bar_and_tells_equal_failures_once() -> None
 
     assert text.startswith("9 apps: 6 failed, 3 running")
     assert ["FAILED", "RUNNING"] == re.findall(r"<span title='(\w+)' style='flex:", html)
-    assert "6 apps that failed alike" in text
+    assert "6 apps that failed in the same way" in text
     assert 1 == text.count("out of memory")
     assert all(handle in text for handle in handles)
 

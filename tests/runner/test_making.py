@@ -147,15 +147,17 @@ async def test_a_watch_goes_on_with_the_apps_of_the_schedulers_that_can_be_used(
     assert [(handle, AppState.SUCCEEDED)] == rest
 
 
-async def test_streams_that_a_scheduler_cannot_tell_apart_are_refused_when_it_is_there() -> None:
+async def test_streams_that_a_scheduler_cannot_separate_are_refused_when_it_is_there() -> None:
+    refusal = r"combined cannot separate stdout from stderr; got streams=stderr: use streams=Stream\.COMBINED"
+
     class Combined(FakeScheduler):
         log_streams = frozenset({Stream.COMBINED})
 
     async with Runner("me", {"combined": lambda session_name, **kwargs: Combined(session_name)}) as runner:
         lines = runner.log_lines("combined://me/x", streams=Stream.STDERR)
-        with pytest.raises(ValueError, match="does not tell stderr apart"):  # nothing could tell before
+        with pytest.raises(ValueError, match=refusal):  # nothing could tell before
             await anext(lines)
-        with pytest.raises(ValueError, match="does not tell stderr apart"):
+        with pytest.raises(ValueError, match=refusal):
             runner.log_lines("combined://me/x", streams=Stream.STDERR)
 
 

@@ -54,7 +54,7 @@ async def test_run_gives_a_handle_that_any_runner_understands(rig: Rig) -> None:
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", "-l"))]), "such as \\['-l'\\]"),
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", [1]))]), "argument 1: .* write '1'"),
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", 3))]), "such as \\['3'\\]"),
-        (AppDef("job", [Role("main", "i", entrypoint=cast("str", ["x"]))]), "entrypoint \\['x'\\]: it is one text"),
+        (AppDef("job", [Role("main", "i", entrypoint=cast("str", ["x"]))]), "entrypoint \\['x'\\]: it must be a str"),
         (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=cast("int", "2"))]), "has '2' replicas"),
         (
             AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", {"A": 1}))]),

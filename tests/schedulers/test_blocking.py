@@ -267,7 +267,7 @@ async def test_a_reader_takes_no_more_than_there_is_room_for(stuck: Stuck) -> No
     ("given", "message"),
     [
         (object(), "it has no method submit_dryrun or _submit_dryrun"),
-        (PlainScheduler, "it is a class; give an object of it"),
+        (PlainScheduler, "it is a class; pass an instance"),
     ],
 )
 def test_what_cannot_be_made_a_scheduler_is_refused(given: object, message: str) -> None:
@@ -284,13 +284,13 @@ def test_an_object_with_coroutines_and_wrong_limits_are_refused(plain: PlainSche
         from_blocking(Awaits())
     with pytest.raises(ConfigError, match="max_calls must be at least 1, got 0"):
         from_blocking(plain, max_calls=0)
-    with pytest.raises(ConfigError, match="it is one already"):
+    with pytest.raises(ConfigError, match="it is a scheduler already"):
         from_blocking(from_blocking(plain))
 
 
 async def test_what_an_object_does_not_offer_is_said(stuck: Stuck) -> None:
     async with from_blocking(stuck) as scheduler:
-        with pytest.raises(ConfigError, match="takes no key"):
+        with pytest.raises(ConfigError, match="does not support key"):
             await scheduler.submit(app(), key="order-42")
         with pytest.raises(InvalidRequestError, match="has no method list"):
             await scheduler.list()
@@ -326,5 +326,5 @@ async def test_what_is_described_cannot_be_submitted_again_and_says_why(plain: P
     async with from_blocking(plain) as scheduler:
         found = await scheduler.describe(await scheduler.submit(app()))
         assert found is not None
-        with pytest.raises(ConfigError, match=r"role 'r'.*from_blocking reads its name, image and size only"):
+        with pytest.raises(ConfigError, match=r"role 'r'.*reads only its name, image and number of replicas"):
             await scheduler.submit(AppDef("again", found.roles))

@@ -19,7 +19,7 @@ from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Sec
 from asyncsched.specs.not_kept import NotKept
 
 HALF = "a\udc80b"
-WHY = r"U\+DC80 is half a character"
+WHY = r"U\+DC80 is a lone surrogate"
 
 KEPT_AS_BYTES: list[tuple[str, dict[str, Any]]] = [
     ("image", {"image": HALF}),
@@ -68,7 +68,7 @@ def test_bytes_that_a_machine_takes_are_not_noted_as_another_text(place: str, fi
     with pytest.raises(ConfigError, match=f"role 'main': {place} was not kept") as caught:
         check_app(AppDef("job", roles))
     if not isinstance(fields.get("env", {}).get("A"), Secret):
-        assert "half a character" in (caught.value.why or "")
+        assert "a lone surrogate" in (caught.value.why or "")
 
 
 def test_the_metadata_of_an_app_are_looked_through() -> None:

@@ -89,7 +89,7 @@ async def test_capabilities_that_aws_batch_does_not_read_are_told() -> None:
         named = {"queue": "q", "instance_type": "p5.48xlarge"}
         other = await scheduler.submit_dryrun(needing({INSTANCE_TYPE: "p4d.24xlarge"}, 2), named)
 
-    assert (Ignored("worker", "resource.capabilities", f"aws_batch reads {INSTANCE_TYPE}, and not zz"),) == two.ignored
+    assert (Ignored("worker", "resource.capabilities", f"aws_batch uses {INSTANCE_TYPE}, not zz"),) == two.ignored
     why = f"the queue decides where a container job runs: {INSTANCE_TYPE} is for multi-node jobs"
     assert (Ignored("worker", "resource.capabilities", why),) == one.ignored
     assert () == other.ignored
@@ -144,10 +144,9 @@ async def test_what_looks_like_a_macro_is_told(caplog: pytest.LogCaptureFixture)
     scheduler.service.close()
 
     assert [
-        "${replica} of role worker: it is none of the macros; write $${replica} in args where a program is to read it",
-        "${app_ids} of role worker: it is none of the macros; write $${app_ids} in env where a program is to read it",
-        "${img_roots} of role worker: it is none of the macros; write $${img_roots} in metadata where a program is to "
-        "read it",
+        "${replica} of role worker: it is not a macro; write $${replica} in args if a program should get it",
+        "${app_ids} of role worker: it is not a macro; write $${app_ids} in env if a program should get it",
+        "${img_roots} of role worker: it is not a macro; write $${img_roots} in metadata if a program should get it",
     ] == [str(each) for each in info.ignored]
     assert f"# fake ignores {info.ignored[0]}" in repr(info)
     assert [f"fake ignores {'; '.join(map(str, info.ignored))}"] == [each.getMessage() for each in caplog.records]
@@ -188,7 +187,7 @@ async def test_a_billed_service_without_a_limit_is_told_once(
             await scheduler.submit(app, cfg)
         await scheduler.close()
 
-    assert [
-        "fake bills an app for as long as it runs, and this one has no limit: set the run option timeout"
-    ] * told == [record.getMessage() for record in caplog.records]
+    assert ["fake bills an app while it runs, and this app has no time limit: set the run option timeout"] * told == [
+        record.getMessage() for record in caplog.records
+    ]
     scheduler.service.close()

@@ -178,8 +178,8 @@ def test_what_fits_is_kept_whole() -> None:
     [
         ({"env_left_out": True, "args": []}, "env did not fit into the service's note"),
         ({"env_left_out": True}, "env and args and metadata did not fit into the service's note"),
-        ({"args": ["x"]}, "env and mounts were not written down"),
-        (None, "entrypoint, args, env, mounts and resource were not written down"),
+        ({"args": ["x"]}, "env and mounts were not recorded"),
+        (None, "entrypoint, args, env, mounts and resource were not recorded"),
     ],
 )
 def test_what_earlier_releases_did_not_write_down_is_not_taken_for_empty(old: object, why: str) -> None:
@@ -268,7 +268,7 @@ def test_the_text_of_what_was_not_kept_is_refused_too(what: str, edit: Callable[
 
     with pytest.raises(ConfigError, match=f"role 'main': {what} was not kept") as caught:
         check_app(AppDef("a", [role]))
-    assert "its text holds <NOT_KEPT>" in (caught.value.why or "")
+    assert "its text contains <NOT_KEPT>" in (caught.value.why or "")
 
 
 def test_why_a_text_was_not_kept_is_kept() -> None:

@@ -59,9 +59,9 @@ def test_readonly_can_be_said_no_to() -> None:
         (["type=volume", "src=a"], "A volume mount needs dst"),
         (["type=bind", "src=/a", "dst="], "A bind mount needs dst"),
         (["type=device", "src=/dev/a", "perm=rx"], "x is not a valid permission flag"),
-        (["type=device", "src=/dev/a", "readonly"], "readonly has no meaning for a device mount"),
+        (["type=device", "src=/dev/a", "readonly"], "A device mount does not take the option readonly"),
         (["type=bind", "src=/a", "source=/b"], "src is given twice"),
-        (["type=bind", "src=/a", "dst=/b", "readonly=maybe"], "neither yes nor no"),
+        (["type=bind", "src=/a", "dst=/b", "readonly=maybe"], "readonly must be yes or no, got 'maybe'"),
     ],
 )
 def test_mistakes(opts: list[str], message: str) -> None:

@@ -38,7 +38,7 @@ def test_every_character_of_a_suffix_is_used() -> None:
 def test_the_length_of_the_suffix() -> None:
     assert 5 == len(make_unique("train", 5).removeprefix("train-"))
     for length in (-1, 65):
-        with pytest.raises(ValueError, match="between 1 and 64"):
+        with pytest.raises(ValueError, match="must be between 0 and 64, got"):
             make_unique("train", length)
 
 

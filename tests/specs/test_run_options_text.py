@@ -112,7 +112,7 @@ def test_numbers() -> None:
         ("x.y-z=much", "x.y-z", "must be of type: float"),
         ("ENV=A", "ENV", r"dict\[str, str\]: an item is not of the form name:value; write it as ENV=NAME:value"),
         ("ENV=A:1,A:2", "ENV", "`A` is given twice"),
-        ("BAR='a'b", "BAR", "goes on after its closing quote"),
+        ("BAR='a'b", "BAR", "continues after its closing quote"),
     ],
 )
 def test_mistakes(text: str, key: str, message: str) -> None:

@@ -1,1 +1,1 @@
-"""What two or more backends share."""
+"""Code that two or more backends share."""

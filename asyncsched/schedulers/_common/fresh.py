@@ -1,4 +1,4 @@
-"""Ids that were made here and that nobody can have submitted yet, so that no call has to ask."""
+"""New ids that cannot have been submitted yet, so that no call has to check."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ MOST = 10_000
 
 
 class FreshIds:
-    """Remembers the ids that were made last."""
+    """Remembers the newest ids."""
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, None] = OrderedDict()
 
     def add(self, app_id: str) -> None:
-        """Remember an id that has just been made."""
+        """Remember a new id."""
         self._ids[app_id] = None
         if len(self._ids) > MOST:
             self._ids.popitem(last=False)
 
     def take(self, app_id: str) -> bool:
-        """Tell whether an id is remembered, and forget it: after a first try it may have been submitted."""
+        """Return whether an id is remembered, and forget it, because after a first try it may be submitted."""
         return self._ids.pop(app_id, True) is None

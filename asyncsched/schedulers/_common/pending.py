@@ -1,4 +1,4 @@
-"""Limits to how long an app may wait to run, for services that have none: kept by the scheduler that submits."""
+"""Limit how long an app may wait to run, for services without such a limit; the submitting scheduler enforces it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["LateApp", "PendingLimits"]
 _log = logging.getLogger("asyncsched.schedulers.pending")
 
 AGAIN = 60.0
-"""Seconds after which an app that could not be ended is looked at again."""
+"""Seconds until the next check of an app that could not be ended."""
 
 GATHER = 5.0
-"""Seconds, at most, in which apps gather that are over their time, to be ended together."""
+"""Most seconds to collect late apps, to end them together."""
 
 
 class LateApp(NamedTuple):
-    """An app that is over its time.
+    """An app that has waited longer than its limit.
 
     Attributes:
         app_id: The app.
-        limit: The seconds that it had.
-        msg: What it waits for, as far as that is known.
+        limit: Its limit in seconds.
+        msg: What it waits for, if known.
     """
 
     app_id: str
@@ -39,16 +39,16 @@ class LateApp(NamedTuple):
 
 
 class PendingLimits:
-    """Ends apps that have not run in time.
+    """Ends apps that have not started in time.
 
-    Until then an app costs a timer and no call. All that are late are looked at together, through the feed that every
-    watch of the scheduler shares, and ended together; those that wait on are looked at again later.
+    Until then an app costs a timer and no call. Late apps are checked together, through the feed that all watches of
+    the scheduler share, and ended together.
 
     Args:
         backend: The scheduler's name, for messages.
         watch: `Scheduler.watch`.
-        end: Ends apps that have not started. It must not end one that has started since it was looked at.
-        clock: Tells the time.
+        end: Ends apps that have not started. It must not end one that has started since the check.
+        clock: The time source.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class PendingLimits:
         self._told = ""
 
     def keep(self, app_id: str, limit: float | None) -> None:
-        """Give an app `limit` seconds from now on, if any; one whose time runs already keeps what is left of it."""
+        """Give an app `limit` seconds from now, if set; an app that has a limit already keeps it."""
         if limit is not None and app_id not in self._limits:
             self._limits[app_id] = limit
             self._look_in(app_id, limit)
 
     async def aclose(self, timeout: float) -> None:
-        """End no more apps. Idempotent."""
+        """Stop ending apps. Idempotent."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -124,7 +124,7 @@ class PendingLimits:
             self._look_in(app_id, AGAIN)
 
     async def _waiting(self, late: Iterable[str]) -> dict[str, LateApp]:
-        """Look at each of these apps once; return those that have not run."""
+        """Check each of these apps once; return those that have not started."""
         waiting: dict[str, LateApp] = {}
         async with self._watch(late) as states:
             async for event in states:
@@ -134,7 +134,7 @@ class PendingLimits:
         return waiting
 
     def _warn(self, count: int, error: AsyncSchedError) -> None:
-        if str(error) != self._told:  # once, however often it is tried
+        if str(error) != self._told:  # once, however often it is retried
             self._told = str(error)
             _log.warning("%s: %d apps are over their pending_timeout, trying again: %s", self._backend, count, error)
 

@@ -1,8 +1,8 @@
-"""Running a service's own commands: bounded in time, in output and in number, and no thread stays for a child.
+"""Run a service's commands, with limits on time, output and number, and without a thread per child.
 
-asyncio's and anyio's own processes start a thread for each child on Python 3.11. Here a process is started in a worker
-thread, as a fork may block; its end is told by its pidfd and its output by the loop's readers. What is needed before
-there is a loop stands in `program_start`.
+On Python 3.11, processes of asyncio and anyio start a thread for each child. Here a worker thread starts the process,
+because a fork may block; the loop watches its pidfd for its end, and its pipes for output. Code that runs before there
+is a loop is in `program_start`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["Finished", "Programs", "until_readable"]
 LARGEST_OUTPUT = 64 << 20
 AT_ONCE = 16
 STARTED_AT_ONCE = 4
-"""A fork takes the kernel's locks: more threads at a time are no faster."""
+"""Most threads that start processes; more are not faster, because a fork takes the kernel's locks."""
 GRACE = 2.0
-"""Seconds between TERM and KILL for a command that is stopped."""
+"""Seconds between TERM and KILL when a command is stopped."""
 LINGER = 1.0
-"""Seconds for which the output of a command that has ended is waited for: a child of it may hold the pipe open."""
+"""Seconds to wait for output after a command has ended, in case its child keeps the pipe open."""
 LOOK_EVERY = 0.05
 CHUNK = 64 << 10
 CHUNKS_AT_ONCE = 8
@@ -45,9 +45,9 @@ class Finished(NamedTuple):
 
     Attributes:
         program: Its name.
-        code: Its exit code, or minus the number of the signal that ended it.
-        stdout: What it wrote there.
-        stderr: What it wrote there.
+        code: Its exit code; negative for the signal that ended it.
+        stdout: Its standard output.
+        stderr: Its standard error.
     """
 
     program: str
@@ -57,12 +57,12 @@ class Finished(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The standard output as text; what is not UTF-8 is replaced."""
+        """The standard output as text; bytes that are not UTF-8 are replaced."""
         return self.stdout.decode(errors="replace")
 
     @property
     def complaint(self) -> str:
-        """The last line of the error output that says something, at most 500 characters of it."""
+        """The last non-empty line of the standard error, at most 500 characters."""
         return last_line(self.stderr) or f"exit code {self.code}"
 
 
@@ -71,9 +71,9 @@ class Programs:
 
     Args:
         backend: The scheduler's name, for errors.
-        clock: Tells the time.
-        at_once: How many commands run at a time; others wait for their turn.
-        largest_output: Bytes that one command may write to either stream.
+        clock: The time source.
+        at_once: How many commands run at a time; others wait.
+        largest_output: Most bytes that a command may write to either stream.
     """
 
     def __init__(
@@ -101,19 +101,19 @@ class Programs:
         """Run a command to its end, whatever its exit code. Cancelling it ends the command.
 
         Args:
-            argv: The program and its arguments; no shell reads them, and no error shows the arguments.
-            operation: What it is run for, for errors.
-            timeout: Seconds that it may take.
-            stdin: What it reads.
+            argv: The program and its arguments; no shell is used, and errors do not show the arguments.
+            operation: The operation, for errors.
+            timeout: Seconds after which it is ended.
+            stdin: Its standard input.
             env: Its environment; this process's by default.
             cwd: Its working directory.
             pass_fds: Descriptors that it inherits.
-            output: Whether its output is gathered. Without, it is thrown away, and a process that the command leaves
-                behind, such as a daemon, does not hold up the answer.
+            output: Whether to collect its output. If not, the output is discarded, and a process that the command
+                leaves behind, such as a daemon, does not delay the answer.
 
         Raises:
             NotFoundError: There is no such program.
-            UnavailableError: It took too long, or the machine has no room for another process at the moment.
+            UnavailableError: It took too long, or the machine cannot start another process now.
             SchedulerError: It could not be started, or wrote too much.
         """
         async with self._turns:
@@ -127,12 +127,12 @@ class Programs:
             return await self.finish(child, operation=operation, timeout=timeout)
 
     async def finish(self, child: Started, *, operation: str, timeout: float) -> Finished:
-        """Do what `run` does with a command that was started before there was a loop; it waits for no turn.
+        """Do what `run` does, for a command that was started before there was a loop; it does not wait for a turn.
 
         Args:
-            child: The command, which this takes over.
-            operation: What it is run for, for errors.
-            timeout: Seconds that it may take from now on.
+            child: The command; this call takes ownership of it.
+            operation: The operation, for errors.
+            timeout: Seconds from now after which it is ended.
 
         Raises:
             UnavailableError: It took too long.
@@ -155,7 +155,7 @@ class Programs:
         except _TooMuchError as error:
             raise SchedulerError(
                 f"{child.program} wrote more than {self._largest} bytes",
-                why="nothing that is expected of it is as long",
+                why="its expected output is much shorter",
                 backend=self._backend,
                 operation=operation,
             ) from error
@@ -163,12 +163,12 @@ class Programs:
             await _ended(child)
 
     def _not_started(self, program: str, error: OSError, operation: str) -> SchedulerError:
-        kind, what, fix = SchedulerError, f"{program} cannot be started", "see that it is a program and may be executed"
+        kind, what, fix = SchedulerError, f"{program} cannot be started", "check that it is an executable program"
         if isinstance(error, FileNotFoundError):
             kind, what, fix = NotFoundError, f"there is no program {program}", "install it, or correct PATH"
         elif error.errno in PASSING:
             kind, what = UnavailableError, f"{program} cannot be started at the moment"
-            fix = "close what is not needed, or raise the limit (ulimit -n, ulimit -u)"
+            fix = "close files or processes, or raise the limit (ulimit -n, ulimit -u)"
         why = error.strerror or str(error)
         return kind(what, why=why, fix=fix, backend=self._backend, operation=operation)
 
@@ -178,7 +178,7 @@ class _TooMuchError(Exception):
 
 
 async def _started(start: Callable[[], Started]) -> Started:
-    """Start a process in a thread; a cancellation goes on once it has been ended again."""
+    """Start a process in a thread; if this is cancelled, end the process first."""
     started: list[Started] = []
     try:
         await finished_in_thread(lambda: started.append(start()))
@@ -190,7 +190,7 @@ async def _started(start: Callable[[], Started]) -> Started:
 
 
 class _Collector:
-    """Gathers what a process writes, until it has ended and both pipes are closed."""
+    """Collects the output of a process until it has ended and both pipes are closed."""
 
     def __init__(self, child: Started, largest: int) -> None:
         self._child = child
@@ -223,7 +223,7 @@ class _Collector:
 
     def _read(self, fd: int) -> None:
         output = self._output[fd]
-        for _ in range(CHUNKS_AT_ONCE):  # the others are to get a turn, too
+        for _ in range(CHUNKS_AT_ONCE):  # so that others get their turn
             try:
                 data = os.read(fd, CHUNK)
             except BlockingIOError:
@@ -263,7 +263,7 @@ class _Collector:
 
 
 async def _ended(child: Started) -> None:
-    """See to it that a process is over: TERM, then KILL; a cancellation goes on once it is."""
+    """End a process: TERM, then KILL; a cancellation waits until it has ended."""
     if child.has_ended():
         child.close()
         return

@@ -1,4 +1,4 @@
-"""Starting a command: from a thread, or from code that has no loop yet, for which nothing of asyncio is imported."""
+"""Start a command from a thread, or before there is a loop, without importing asyncio."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["Started", "open_pidfd", "start_program"]
 
 
 class Started:
-    """A command that has been started, and may have ended.
+    """A started command, which may have ended.
 
     Args:
-        process: Its process, the first of its session.
-        pipes: Descriptors of its standard output and its standard error; none if they are thrown away.
+        process: Its process, the leader of its session.
+        pipes: Descriptors of its standard output and standard error; empty if they are discarded.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], pipes: tuple[int, ...]) -> None:
@@ -31,17 +31,17 @@ class Started:
         self.pidfd = open_pidfd(process.pid)
 
     def has_ended(self) -> bool:
-        """Tell whether it is over; then its exit code is known, and its process is gone."""
+        """Return whether it has ended; then its exit code is known, and its process is reaped."""
         return self.process.poll() is not None
 
     def wait(self) -> int:
-        """Wait for its end without a loop, let go of it, and return its exit code."""
+        """Wait for its end without a loop, close its descriptors, and return its exit code."""
         code = self.process.wait()
         self.close()
         return code
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to its children; nothing happens once it has been waited for."""
+        """Send a signal to it and its children; do nothing once it was waited for."""
         if not self.has_ended():
             try:
                 os.killpg(self.process.pid, number)
@@ -49,7 +49,7 @@ class Started:
                 self.process.send_signal(number)
 
     def close(self) -> None:
-        """Let go of its descriptors."""
+        """Close its descriptors."""
         for fd in (*self.pipes, self.pidfd):
             if fd >= 0:
                 os.close(fd)
@@ -65,12 +65,12 @@ def start_program(
     pass_fds: Sequence[int] = (),
     output: bool = True,
 ) -> Started:
-    """Start a command and return it at once; the fork may block. The arguments are those of `Programs.run`.
+    """Start a command and return at once; the fork may block. The arguments are those of `Programs.run`.
 
     Raises:
         OSError: It cannot be started.
     """
-    if os.name != "posix":  # loops there cannot wait for pipes
+    if os.name != "posix":  # event loops of other systems cannot wait for pipes
         raise OSError(errno.ENOSYS, f"commands cannot be run on {sys.platform}")
     pipes = [os.pipe()] if output else []
     try:
@@ -102,10 +102,10 @@ def start_program(
 @contextmanager
 def _input(text: bytes) -> Generator[IO[bytes]]:
     if not text:
-        with open(os.devnull, "rb") as empty:  # noqa: PTH123 - pathlib is no shorter here
+        with open(os.devnull, "rb") as empty:  # noqa: PTH123 - pathlib is not shorter here
             yield empty
         return
-    import tempfile  # half of what is imported here, for what few commands need
+    import tempfile  # imported late: few commands need it
 
     with tempfile.TemporaryFile() as source:
         source.write(text)
@@ -114,8 +114,8 @@ def _input(text: bytes) -> Generator[IO[bytes]]:
 
 
 def open_pidfd(pid: int) -> int:
-    """Return a descriptor that becomes readable when a process ends; -1 if there are none to be had."""
+    """Return a descriptor that becomes readable when a process ends; -1 if none can be opened."""
     try:
         return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # neither every kernel nor every interpreter has them
+    except (AttributeError, OSError):  # not every kernel and interpreter has them
         return -1

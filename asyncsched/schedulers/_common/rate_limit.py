@@ -1,4 +1,4 @@
-"""Calling a service at a pace that it accepts, together with everybody else in this process who calls it."""
+"""Limit the rate of calls to a service, shared by all its callers in this process."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ __all__ = ["Pacer", "RateLimits"]
 
 SharedT = TypeVar("SharedT")
 
-#: A cut counts once for all calls that were on their way together.
+#: Throttled calls within this many seconds halve the rate only once.
 _ONE_CUT = 1.0
 _CLEAN = 10.0
 _STEP = 0.5
 
 
 class Pacer:
-    """Gives turns, first come first served, at a rate that follows what the service tolerates.
+    """Gives turns, first come first served, at a rate that adapts to the service.
 
-    A throttled call halves the rate; each ten seconds without one raise it by half a call a second, up to
-    where it started. It belongs to the loop on which turns are waited for.
+    A throttled call halves the rate; every ten seconds without one raise it by half a call per second, up to the
+    initial rate. It belongs to the loop of the tasks that wait for turns.
 
     Args:
-        rate: Turns a second, to begin with and at most.
-        clock: Tells the time.
-        lowest: The rate below which it does not fall.
-        burst: How many turns may be taken at once after a rest, as from a bucket of tokens that is full.
+        rate: The initial and highest rate, in turns per second.
+        clock: The time source.
+        lowest: The lowest rate.
+        burst: How many turns may be taken at once after a pause, like a full token bucket.
     """
 
     def __init__(self, rate: float, clock: Clock, *, lowest: float = 0.2, burst: int = 1) -> None:
@@ -38,7 +38,7 @@ class Pacer:
         self._highest, self._lowest = rate, min(lowest, rate)
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._next = 0.0  # when the next turn may be given
+        self._next = 0.0  # the time of the next turn
         self._clean_since = 0.0
         self._cut_at = float("-inf")
         self._timer: TimerHandle | None = None
@@ -47,7 +47,7 @@ class Pacer:
         return f"<Pacer {self.rate:g}/s, {len(self._waiting)} waiting>"
 
     async def turn(self) -> None:
-        """Wait for a turn; who is cancelled while waiting leaves its turn to the next."""
+        """Wait for a turn; a cancelled waiter leaves its turn to the next."""
         if not self._waiting and self._left() <= 0:
             self._take()
             return
@@ -57,13 +57,13 @@ class Pacer:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # It was given in the same step, and nobody uses it.
+            if turn.done() and not turn.cancelled():  # given in the same step, but not used
                 self._next -= 1 / self.rate
                 self._arm()
             raise
 
     def throttled(self, retry_after: float | None = None) -> None:
-        """Note that the service wants fewer calls; `retry_after` is the pause that it named."""
+        """Record that the service throttled a call; `retry_after` is the pause that it asked for."""
         now = self._clock.monotonic()
         if now - self._cut_at >= _ONE_CUT:
             self.rate = max(self._lowest, self.rate / 2)
@@ -71,7 +71,7 @@ class Pacer:
         self._next = max(self._next, now + (retry_after or 1 / self.rate) + self._ahead())
 
     def _ahead(self) -> float:
-        """Return the seconds by which turns may be taken before their time."""
+        """Return how many seconds early turns may be taken."""
         return (self._burst - 1) / self.rate
 
     def _left(self) -> float:
@@ -100,14 +100,14 @@ class Pacer:
 
 
 class RateLimits:
-    """The pacers of everything that shares one service's limits: an account in a region, or a project.
+    """The pacers of all calls that share a service's limits, such as an account in a region, or a project.
 
-    Whoever makes several schedulers gives all of them the same `RateLimits`; a scheduler by itself has its own.
-    It belongs to one event loop.
+    Pass the same `RateLimits` to several schedulers to share the limits; by default each scheduler has its own. It
+    belongs to one event loop.
 
     Args:
-        scale: Times the usual rates: less than 1 leaves the rest to others who call from elsewhere, more is for who has
-            been granted higher limits.
+        scale: Multiplier for the default rates: below 1 leaves quota for other clients, above 1 if the service raised
+            your limits.
     """
 
     def __init__(self, *, scale: float = 1.0) -> None:
@@ -115,16 +115,16 @@ class RateLimits:
         self._shared: dict[Hashable, object] = {}
 
     def pacer(self, key: Hashable, rate: float, clock: Clock) -> Pacer:
-        """Return the pacer of `key`, made at its first use; what came first decides its rate."""
+        """Return the pacer of `key`, created on first use; the first call sets its rate."""
         return self.shared(key, Pacer, lambda: Pacer(rate * self.scale, clock))
 
     def shared(self, key: Hashable, kind: type[SharedT], make: Callable[[], SharedT]) -> SharedT:
-        """Return what keeps to the limit `key`, made at its first use: for limits that are not a rate.
+        """Return the shared object for the limit `key`, created on first use; for limits that are not rates.
 
         Args:
-            key: Which limit it is.
-            kind: What keeps to it.
-            make: Makes one.
+            key: The limit.
+            kind: The type of the object.
+            make: Creates the object.
         """
         found = self._shared.get((kind, key))
         if not isinstance(found, kind):

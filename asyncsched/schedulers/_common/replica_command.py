@@ -1,6 +1,6 @@
-"""One command for all replicas of a role, on services that tell replicas apart by a variable only.
+"""One command for all replicas of a role, on services where replicas differ only in a variable.
 
-The shell that it needs would not hand on every variable as it is: here stands which, and how a program gets them.
+Such a command may need a shell. Shells do not pass on every variable unchanged; this module sets those with ``env``.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from asyncsched.specs.secret_ref import SecretRef
 __all__ = ["REPLICA", "by_env", "command_of", "is_left_alone"]
 
 REPLICA = "\0replica\0"
-"""Stands for a replica's number while a command is built; no argument can contain it."""
+"""Placeholder for a replica's number while a command is built; no argument can contain it."""
 
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHELLS_OWN = re.compile(
     r"_|BASH.*|DIRSTACK|EPOCH.*|E?UID|FUNCNAME|GROUPS|HISTCMD|IFS|LANG|LC_.*|LINENO|OLDPWD|OPTIND|PIPESTATUS"
     r"|POSIXLY_CORRECT|PPID|PWD|S?RANDOM|SECONDS|SHELLOPTS|SHLVL"
 )
-"""Variables that some shell sets by itself, or obeys at once."""
+"""Variables that some shell sets itself, or reacts to at once."""
 
 
 def command_of(role: Role, number: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command of a role's replicas, and the variables that are the same in every replica.
+    """Return the command of a role's replicas, and the variables that are the same in all of them.
 
-    Where `REPLICA` stands, a shell of the image puts the number in when a replica starts. Shells drop variables
-    that they could not set, such as ``MY.VAR``, and have values of their own for others, such as ``SECONDS``: the
-    program ``env`` sets these behind the shell.
+    When a replica starts, a shell of the image replaces `REPLICA` by the number. Shells drop variables that they cannot
+    set, such as ``MY.VAR``, and change others, such as ``SECONDS``; the program ``env`` sets these after the shell.
 
     Args:
-        role: The role, its macros filled in. What a service fills in, a `SecretRef`, is not returned.
+        role: The role, with its macros filled in. Values that the service fills in (`SecretRef`) are not returned.
         number: A replica's number, as a shell reads it between double quotes.
 
     Raises:
@@ -58,28 +57,28 @@ def command_of(role: Role, number: str) -> tuple[list[str], dict[str, str]]:
 
 
 def by_env(setting: Sequence[str], program: str) -> list[str]:
-    """Return the words before a program that start it with these variables; none if there are none.
+    """Return the words before a program that start it with these variables; empty without variables.
 
     Args:
-        setting: A name, ``=`` and a value each.
-        program: What is started.
+        setting: Variables as ``NAME=value``.
+        program: The program.
     """
     if not setting:
         return []
-    # `env` takes a program with = in its name for one more variable: `nice` takes it for a program.
+    # `env` would read a program with = in its name as a variable; `nice` does not.
     return ["/usr/bin/env", "--", *setting, *(["nice", "-n", "0"] if "=" in _revealed(program) else [])]
 
 
 def is_left_alone(name: str) -> bool:
-    """Tell whether every shell hands a variable on as it is."""
+    """Return whether every shell passes a variable on unchanged."""
     return _SHELL_NAME.fullmatch(name) is not None and _SHELLS_OWN.fullmatch(name) is None
 
 
 def _check_kept(role: Role) -> None:
     for name, value in role.env.items():
         if isinstance(value, SecretRef) and not is_left_alone(name):
-            why = "a shell puts the macro replica_id in, and such a variable does not get through it as it is"
-            fix = "give it another name of letters, digits and _, or leave the macro out"
+            why = "a shell fills in the macro replica_id, and does not pass such a variable on unchanged"
+            fix = "use a name of letters, digits and _, or leave out the macro"
             raise ConfigError(f"Role {role.name} sets {name} to a secret of the service", why=why, fix=fix)
 
 

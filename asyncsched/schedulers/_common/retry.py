@@ -1,4 +1,4 @@
-"""Trying again what failed for a reason that passes."""
+"""Retry calls that failed for a temporary reason."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ async def retry(
     clock: Clock,
     retry_for: float,
 ) -> ResultT:
-    """Return the result of `call`, trying again what is retryable until it has failed for `retry_for` seconds.
+    """Return the result of `call`; retry retryable errors for `retry_for` seconds.
 
-    Cancelling it cancels the try that runs. The last error is raised as it is, or is the cause of the CancelledError.
+    Cancelling this cancels the running try. The last error is raised, or becomes the cause of the CancelledError.
 
     Args:
         call: Makes one try.
-        clock: Tells the time.
-        retry_for: Seconds of failures after which there is no more hope.
+        clock: The time source.
+        retry_for: Seconds of failures after which it gives up.
     """
     with Backoff(clock, retry_for=retry_for, shortest=_SHORTEST) as backoff:
         while True:

@@ -1,10 +1,10 @@
-"""Roles as a compact JSON and back, for services that can keep a note: a label, an annotation, a tag, a state file.
+"""Convert roles to compact JSON and back, for notes in labels, annotations, tags or state files.
 
-A role's note has the names of its fields, without those that have their default. What it keeps is said in
-`asyncsched.specs.keeping`: in place of a text that is not kept stands null, or ``***`` in metadata, which are read back
-as `NotKept`. What a service has no room for, and what a reader of the note would not get as it was, is left out and
-named; a role that is read back says so by the variable ``<NOT_KEPT>``, so that nobody takes what is missing for empty.
-What is read may have been written by anybody, or by another release: what is not understood has its default.
+A role's note contains the fields that differ from their defaults. `asyncsched.specs.keeping` decides which texts are
+kept: null replaces a text that is not, or ``***`` in metadata; they are read back as `NotKept`. Fields that are too
+large for the service, or that would not be read back unchanged, are left out and listed. The role that is read back
+then has the variable ``<NOT_KEPT>``, so that a missing field is not taken for an empty one.
+A note may come from anybody, or from another release: fields that cannot be read get their defaults.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ __all__ = [
 Note = dict[str, JsonValue]
 
 _LEFT_OUT = "left_out"
-"""Names in a note the fields that the service had no room for."""
+"""The key in a note for the names of fields that did not fit."""
 
 _ENV_LEFT_OUT = "env_left_out"
-"""Set by earlier releases in a note that would have been too large with its environment."""
+"""The key that earlier releases set when the environment did not fit."""
 
 _NOT_KEPT = "not_kept"
-"""Says in a note why the role that it tells of cannot be submitted again as it is."""
+"""The key in a note for the reason why its role cannot be submitted again as it is."""
 
 _SHED = ("env", "args", "metadata", "mounts", "port_map", "resource")
-"""What is left out of a note that is too large, in this order."""
+"""The fields to leave out of a note that is too large, in this order."""
 
 _MOST_NAMED = 50
 
 _REASONS = "reasons"
-"""Says in a note of what was not kept why that is, where it is no secret."""
+"""The key in a note for the reasons of values that were not kept, if they are not secrets."""
 
 
 def app_note(app: AppDef) -> Note:
@@ -70,23 +70,23 @@ def app_note(app: AppDef) -> Note:
 
 
 def kept_metadata(app: AppDef) -> Note:
-    """Return an app's metadata, with ``***`` in place of what is not kept."""
+    """Return an app's metadata, with ``***`` in place of values that are not kept."""
     return {name: str(value) for name, value in keeper_of(app).data(app.metadata).items()}
 
 
 def role_notes(app: AppDef) -> list[Note]:
-    """Return the notes of an app's roles: nothing with a secret of the app in it, in whatever role it is said."""
+    """Return the notes of an app's roles, without any secret of the app, whichever role contains it."""
     keeper = keeper_of(app)
     return [_checked(role, _note_of_role(role, keeper)) for role in app.roles]
 
 
 def note_of_role(role: Role) -> Note:
-    """Return what is to be kept of a role that is an app by itself."""
+    """Return the note of a role that is an app by itself."""
     return role_notes(AppDef("", [role]))[0]
 
 
 def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
-    """Return the roles and the metadata that a note tells of."""
+    """Return the roles and the metadata of a note."""
     data = _object(note)
     roles = [role_of_note(each) for each in _list(data.get("roles"))]
     metadata = {well_formed(name): _text(value) for name, value in _object(data.get("metadata")).items()}
@@ -94,7 +94,7 @@ def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
 
 
 def given_options(request: DataclassInstance) -> Iterator[str]:
-    """Yield the names of a request's fields that no role holds and that are not what a submit without options sets."""
+    """Yield the names of a request's fields that no role holds and that differ from a submit without options."""
     for field in dataclasses.fields(request):
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
         if default is not dataclasses.MISSING and getattr(request, field.name) != default:
@@ -102,13 +102,13 @@ def given_options(request: DataclassInstance) -> Iterator[str]:
 
 
 def note_by_hand(made_with: Iterable[str], keeper: Keeper) -> Note:
-    """Return the note of a role of whose request, which was made by hand, only the names of its fields are known."""
-    why = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not written down"
+    """Return the note of a role whose request was made by hand; only the names of the request's fields are known."""
+    why = "its job was made by hand: entrypoint, args, env, mounts and resource of the role were not recorded"
     return {_NOT_KEPT: why + made_with_text(made_with, keeper)}
 
 
 def made_with_text(made_with: Iterable[str], keeper: Keeper) -> str:
-    """Return how a reason goes on that names what a request was made with."""
+    """Return the rest of a reason, which names what a request was made with."""
     names = listed(map(keeper.name, dict.fromkeys(made_with)), _MOST_NAMED)
     return f"; it was made with {names}" if names else ""
 
@@ -143,18 +143,18 @@ def _note_of_role(role: Role, keeper: Keeper) -> Note:
 
 
 def _checked(role: Role, note: Note) -> Note:
-    """Return a role's note without the fields that could not be read from it as they were: that, too, is told."""
+    """Return a role's note without fields that would not be read back unchanged; it lists them."""
     again = vars(role_of_note(note))
     lost = [name for name, value in again.items() if name != "name" and not _is_same(getattr(role, name), value)]
     if not lost:
         return note
-    why = f"{' and '.join(lost)}: a secret is said there, or what no note gives back as it was"
+    why = f"{' and '.join(lost)}: it contains a secret, or values that a note cannot keep unchanged"
     told = [str(note[_NOT_KEPT])] if _NOT_KEPT in note else []
     return {name: value for name, value in note.items() if name not in lost} | {_NOT_KEPT: "; ".join([*told, why])}
 
 
 def _is_same(old: object, new: object) -> bool:
-    """Tell whether a value was read back as it was, or as one that names what was not kept."""
+    """Return whether a value was read back unchanged, or as one that lists what was not kept."""
     if isinstance(new, NotKept):
         return True
     if isinstance(old, Mapping) and isinstance(new, dict):
@@ -172,7 +172,7 @@ def _is_same(old: object, new: object) -> bool:
 
 
 def shortened(note: Mapping[str, JsonValue], fits: Callable[[Note], bool]) -> Note:
-    """Return a role's note without what keeps it from fitting: one field, if that will do, or several."""
+    """Return a role's note without one or more fields, so that it fits."""
     several = [_SHED[:count] for count in range(2, len(_SHED) + 1)]
     for fields in ((), *((field,) for field in _SHED), *several):
         shorter = _without(note, fields)
@@ -182,7 +182,7 @@ def shortened(note: Mapping[str, JsonValue], fits: Callable[[Note], bool]) -> No
 
 
 def left_out(note: object) -> list[str]:
-    """Return the names of the fields that a note has no room for."""
+    """Return the names of the fields that were left out of a note."""
     return [_text(name) for name in _list(_object(note).get(_LEFT_OUT))]
 
 
@@ -194,12 +194,12 @@ def _without(note: Mapping[str, JsonValue], fields: Collection[str]) -> Note:
 
 
 def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
-    """Return the role that a note tells of.
+    """Return the role of a note.
 
     Args:
         note: The note, parsed.
-        name: The role's name where the note has none.
-        image: Likewise its image.
+        name: The role's name, if the note has none.
+        image: The role's image, if the note has none.
     """
     data = _object(note)
     why = _object(data.get(_REASONS))
@@ -211,7 +211,7 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
         base_image=_unhidden(_word(data["base_image"], why.get("base_image"))) if "base_image" in data else None,
         entrypoint=_word(data.get("entrypoint", ""), why.get("entrypoint")),
         args=[_word(arg, why.get(f"argument {k}")) for k, arg in enumerate(_list(data.get("args")))],
-        env=lacking | _env(data) | lacking,  # first and last: it is what a reader and a submit come upon
+        env=lacking | _env(data) | lacking,  # first, where readers see it, and last, so that it wins
         num_replicas=_number(data.get("num_replicas"), 0),
         max_retries=_number(data.get("max_retries"), 0),
         retry_policy=_policy(data.get("retry_policy")),
@@ -227,7 +227,7 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
 
 
 def role_of_command(name: str, image: str, command: Sequence[str], env: Mapping[str, str], replicas: int) -> Role:
-    """Return the role whose replicas would be started with this command and environment, which hold no macros."""
+    """Return the role for replicas with this command and environment, which contain no macros."""
     words = [_written(word) for word in command]
     return Role(
         name=name,
@@ -243,7 +243,7 @@ def role_of_command(name: str, image: str, command: Sequence[str], env: Mapping[
 
 
 def _written(text: str) -> str:
-    """Return what has to be written in a role for a program to get this text."""
+    """Return the text to write in a role so that a program gets this text."""
     if isinstance(text, (SecretRef, NotKept)):
         return text
     try:
@@ -253,7 +253,7 @@ def _written(text: str) -> str:
 
 
 class _Texts:
-    """The texts of a role as its note has them: null for each that is not kept, and the reason for that.
+    """The texts of a role in its note: null for each text that is not kept, and the reasons.
 
     Attributes:
         reasons: Why a text is not kept, by its place.
@@ -267,7 +267,7 @@ class _Texts:
         return self.listed([(place, text)])[0]
 
     def listed(self, places: Sequence[tuple[str, str]]) -> list[JsonValue]:
-        """Return texts that stand one after the other."""
+        """Return a list of texts; a secret name in one may make the next a secret."""
         whys = self._keeper.words([text for _, text in places])
         self.reasons |= {place: why for (place, _), why in zip(places, whys, strict=True) if why}
         return [None if why else str(text) for (_, text), why in zip(places, whys, strict=True)]
@@ -306,7 +306,7 @@ def _mount_note(place: str, mount: Mount, texts: _Texts) -> Note:
 
 
 def _lacking(data: Mapping[str, object]) -> dict[str, str]:
-    """Return the variable that says what a role lacks, if it lacks anything."""
+    """Return the variable that lists what a role lacks, if anything."""
     whys = [_text(data[_NOT_KEPT])] if data.get(_NOT_KEPT) else []
     left = left_out(data)
     if data.get(_ENV_LEFT_OUT):
@@ -314,9 +314,9 @@ def _lacking(data: Mapping[str, object]) -> dict[str, str]:
     if left:
         whys.append(f"{' and '.join(left)} did not fit into the service's note")
     if not whys and not data.keys() & {"entrypoint", "args"}:
-        whys = ["entrypoint, args, env, mounts and resource were not written down"]
+        whys = ["entrypoint, args, env, mounts and resource were not recorded"]
     if not whys and "env" not in data:
-        whys = ["env and mounts were not written down"]
+        whys = ["env and mounts were not recorded"]
     return {NOT_KEPT: NotKept("; ".join(whys))} if whys else {}
 
 
@@ -333,7 +333,7 @@ def _word(value: object, why: object = None) -> str:
 
 
 def _unhidden(value: object) -> Any:
-    """Return metadata with a `NotKept` wherever a secret was."""
+    """Return metadata with a `NotKept` in place of each secret."""
     if isinstance(value, dict):
         return {name: _unhidden(item) for name, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
@@ -349,7 +349,7 @@ def _read_env_value(value: object, why: object) -> str:
 def _read_resource(value: object) -> Resource:
     size = _object(value)
     return Resource(
-        # A fraction of a processor stays one, as the caller had written it.
+        # A fraction of a processor is kept as the caller wrote it.
         cpu=_number(size.get("cpu"), -1),
         gpu=_number(size.get("gpu"), -1),
         memMB=_number(size.get("memMB"), -1),

@@ -1,4 +1,4 @@
-"""One call for all who want its answer at a time: of a service that is asked by many at once."""
+"""Share one call among all callers that want its answer at the same time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ResultT = TypeVar("ResultT")
 
 
 class SharedCall(Generic[ResultT]):
-    """A call that those join who ask while it can be joined; one who is cancelled leaves it to the others.
+    """A call that concurrent callers join; a cancelled caller does not cancel it for the others.
 
     Args:
-        what: What is called, for errors and as its task's name.
+        what: The name of the call, for errors and its task.
     """
 
     def __init__(self, what: str) -> None:
@@ -29,14 +29,14 @@ class SharedCall(Generic[ResultT]):
         self._running: set[asyncio.Task[ResultT]] = set()
 
     async def join(self, make: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-        """Return what the call returns; `make` makes it where there is none that can be joined.
+        """Return the call's result; `make` creates the call if there is none to join.
 
         Raises:
             ClosedError: It was ended by `aclose`.
         """
         task = self._open
         if task is None or task.done():
-            context = contextvars.Context()  # it must not carry that of the caller that came first
+            context = contextvars.Context()  # not the context of the first caller
             task = self._open = asyncio.get_running_loop().create_task(make(), name=self._what, context=context)
             self._running.add(task)
             task.add_done_callback(self._done)
@@ -48,11 +48,11 @@ class SharedCall(Generic[ResultT]):
         return task.result()
 
     def part(self) -> None:
-        """Let nobody join the call that is on its way: who asks from now on starts another one."""
+        """Stop new callers from joining the running call; the next caller starts another one."""
         self._open = None
 
     async def aclose(self, timeout: float) -> None:
-        """End what is on its way. Idempotent."""
+        """End the running call. Idempotent."""
         running = [*self._running]
         for task in running:
             task.cancel()
@@ -61,4 +61,4 @@ class SharedCall(Generic[ResultT]):
     def _done(self, task: asyncio.Task[ResultT]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may be there any more to be told
+            task.exception()  # mark it as retrieved: no caller may be left

@@ -1,4 +1,4 @@
-"""Deleting on services that cannot forget: what is marked as deleted does not exist."""
+"""Delete apps on services that cannot remove them, by marking them as deleted."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ RowT = TypeVar("RowT")
 
 
 class Tombstone(Generic[RowT]):
-    """A mark on what a service goes on telling of, such as a tag or a label, by which all of asyncsched goes.
+    """A mark, such as a tag or a label, on an app that a service keeps listing; asyncsched treats it as deleted.
 
-    `_delete` removes everything else first and then leaves the mark, so that it can be done again where it breaks off.
-    `_describe`, `_list`, `_cancel` and the look at what was submitted before, in `_schedule`, pass what they read
-    through `existing` or `all_existing`.
+    `_delete` removes everything else first and sets the mark last, so that it can be repeated after a failure.
+    `_describe`, `_list`, `_cancel` and the check for an existing app in `_schedule` pass what they read through
+    `existing` or `all_existing`.
 
     Args:
-        marks_of: Reads the marks of what the service tells of an app.
-        key: The name of the mark, where the service does not take this one.
+        marks_of: Reads the marks of an app's row.
+        key: The name of the mark, if the service does not accept the default.
     """
 
     def __init__(self, marks_of: Callable[[RowT], Mapping[str, object]], key: str = "asyncsched/deleted") -> None:
@@ -27,13 +27,13 @@ class Tombstone(Generic[RowT]):
         self._key = key
 
     def mark(self) -> dict[str, str]:
-        """Return what is to be written beside an app's other marks."""
+        """Return the mark to add to an app's other marks."""
         return {self._key: "true"}
 
     def existing(self, row: RowT | None) -> RowT | None:
-        """Return what the service tells of an app; None where that is nothing, or the app was deleted."""
+        """Return an app's row; None if there is none, or the app was deleted."""
         return None if row is None or self._key in self._marks_of(row) else row
 
     def all_existing(self, rows: Iterable[RowT]) -> list[RowT]:
-        """Return, in order, what was not deleted."""
+        """Return the rows of apps that were not deleted, in order."""
         return [row for row in rows if self.existing(row) is not None]

@@ -1,7 +1,7 @@
-"""Reading what anybody can write: labels, tags, annotations, comments.
+"""Read untrusted values: labels, tags, annotations and comments, which anybody can write.
 
-Each function returns a value that is safe to keep, to compare and to put into a handle, or raises ValueError with the
-reason as the end of a sentence: "has more than 9 digits". It takes a few milliseconds at the most, whatever the text.
+Each function returns a value that is safe to store, to compare and to put into a handle, or raises ValueError with the
+reason as the end of a sentence: "has more than 9 digits". It takes a few milliseconds at most for any text.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ DEEPEST = 16
 _SHOWN = 60
 _TOLD = 4096
 _LONGEST_FLOAT = 32
-# Everything but brackets outside of strings. A string without an end goes on to the end of the text.
+# Everything except brackets outside of strings. An unclosed string extends to the end of the text.
 _NO_BRACKETS = r'(?s)[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 
 
 def read_text(value: object, longest: int = LONGEST_TEXT) -> str:
-    """Return a text of bounded length that can be encoded."""
+    """Return a text of limited length that UTF-8 can encode."""
     if not isinstance(value, str):
-        raise ValueError(f"is of type {type(value).__name__} and not a text")
+        raise ValueError(f"is of type {type(value).__name__}, not str")
     if len(value) > longest:
-        raise ValueError(f"has {len(value):,} characters, at most {longest:,} are read")
+        raise ValueError(f"has {len(value):,} characters, more than {longest:,}")
     if value != well_formed(value):
-        raise ValueError("holds half of a character (a lone surrogate)")
+        raise ValueError("contains a lone surrogate, which UTF-8 cannot encode")
     return value
 
 
 def read_id(value: object) -> str:
-    """Return an id that can stand in a handle."""
+    """Return an id that is valid in a handle."""
     text = read_session(value)
     if not text:
         raise ValueError("is empty")
@@ -62,12 +62,12 @@ def read_id(value: object) -> str:
 
 
 def read_session(value: object) -> str:
-    """Return a session's name, which can stand in a handle; it may be empty."""
+    """Return a session's name that is valid in a handle; it may be empty."""
     text = read_text(value, LONGEST_ID)
     if "/" in text:
-        raise ValueError("holds a slash, which separates the parts of a handle")
+        raise ValueError("contains a slash, which separates the parts of a handle")
     if not text.isprintable():
-        raise ValueError("holds a character that cannot be printed")
+        raise ValueError("contains a character that cannot be printed")
     return text
 
 
@@ -75,7 +75,7 @@ def read_number(value: object) -> int:
     """Return a whole number that is not negative."""
     text = read_text(value, LONGEST_JSON)
     if len(text) > MOST_DIGITS:
-        raise ValueError(f"has {len(text):,} characters, a number of at most {MOST_DIGITS} digits is read")
+        raise ValueError(f"has {len(text):,} characters, more than the {MOST_DIGITS} digits of a number")
     if not (text.isascii() and text.isdigit()):
         raise ValueError("is not a whole number")
     return int(text)
@@ -94,11 +94,11 @@ def read_float(value: object) -> float:
 
 
 def read_json(value: object) -> object:
-    """Return what a text in JSON says: bounded in length, depth and digits, and without NaN and infinities.
+    """Parse JSON with limits on length, depth and digits, and without NaN and infinities.
 
-    Its strings may hold lone surrogates, which JSON can spell: see `well_formed`.
+    Its strings may contain lone surrogates, which JSON can escape: see `well_formed`.
     """
-    import json  # here, as most who import asyncsched read none of it
+    import json  # imported late: few users need it
 
     text = read_text(value, LONGEST_JSON)
     if not _is_flat_enough(text):
@@ -116,22 +116,22 @@ def well_formed(text: str) -> str:
 
 
 def last_line(data: bytes) -> str:
-    """Return the last line that says something, at most 500 characters of it; empty if none does."""
+    """Return the last non-empty line, at most 500 characters; empty if there is none."""
     lines = data.decode(errors="replace").split("\n")
     return next((line.strip()[:500] for line in reversed(lines) if line.strip()), "")
 
 
 def shown(value: object) -> str:
-    """Return a text for a message: quoted, cut, with everything escaped that a terminal would obey."""
+    """Return a text for a message: quoted, cut, and with control characters escaped."""
     text = value if isinstance(value, str) else type(value).__name__
     return ascii(text[:_SHOWN]) + ("..." if len(text) > _SHOWN else "")
 
 
 class Once:
-    """Warns of each thing once, however often it is met.
+    """Logs each warning once.
 
     Args:
-        log: Where to.
+        log: The logger.
     """
 
     def __init__(self, log: logging.Logger) -> None:
@@ -139,7 +139,7 @@ class Once:
         self._told: OrderedDict[object, None] = OrderedDict()
 
     def warn(self, key: object, message: str, *args: object) -> None:
-        """Warn, unless this key was warned of before; the keys that are the longest ago are forgotten."""
+        """Warn, unless this key was used before; the oldest keys are forgotten."""
         if key in self._told:
             self._told.move_to_end(key)
             return
@@ -150,7 +150,7 @@ class Once:
 
 
 def _is_flat_enough(text: str) -> bool:
-    """Tell whether brackets are nested at most `DEEPEST` deep, or a little more; the parser must not find out."""
+    """Return whether brackets are nested at most about `DEEPEST` deep, so that the parser does not overflow."""
     left, before = re.sub(_NO_BRACKETS, "", text), ""
     for _ in range(DEEPEST):
         left, before = left.replace("[]", "").replace("{}", ""), left
@@ -161,12 +161,12 @@ def _is_flat_enough(text: str) -> bool:
 
 def _integer(digits: str) -> int:
     if len(digits.removeprefix("-")) > 2 * MOST_DIGITS:
-        raise ValueError(f"holds a number of more than {2 * MOST_DIGITS} digits")
+        raise ValueError(f"contains a number of more than {2 * MOST_DIGITS} digits")
     return int(digits)
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("holds a number that is not finite")
+        raise ValueError("contains a number that is not finite")
     return number

@@ -1,4 +1,4 @@
-"""Where the submitter is."""
+"""The submitter's working directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["working_directory"]
 
 
 def working_directory() -> str:
-    """Return the submitter's working directory; raise ConfigError if it was removed under it."""
+    """Return the submitter's working directory; raise ConfigError if it was removed."""
     try:
         return str(Path.cwd())
     except FileNotFoundError as error:

@@ -1,6 +1,6 @@
-"""``local_cwd``: an app's replicas as processes of this machine.
+"""``local_cwd``: run an app's replicas as processes on this machine.
 
-Its names are imported on their first use: who begins a supervisor ahead needs few of them.
+Names are imported on first use, because starting a supervisor ahead needs only a few of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Word of changes: from our own supervisor, from those of others, and by looking where there is nobody to ask."""
+"""Report changes: from this process's supervisor, from other supervisors, and by polling apps without one."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from asyncsched.schedulers.state_reports import StatePort
 __all__ = ["LocalStateReader"]
 
 MOST_CONNECTIONS = 200
-"""Supervisors of others that are listened to at a time; the apps of more are looked at again and again."""
+"""Most supervisors of other processes to listen to at a time; the apps of further ones are polled."""
 PLACED_AT_ONCE = 500
 SHORTEST_PAUSE = 0.02
 LONGEST_PAUSE = 1.0
 
 
 class LocalStateReader:
-    """Tells a port of the changes of the apps that are watched, until it is cancelled.
+    """Reports the changes of watched apps to a port, until it is cancelled.
 
     Args:
-        port: Who wants to know.
-        apps: Where apps are found.
-        supervisors: Who tells of them.
-        clock: Tells the time.
+        port: Receives the changes.
+        apps: Finds apps.
+        supervisors: Connects to supervisors.
+        clock: The time source.
     """
 
     def __init__(self, port: StatePort, apps: Apps, supervisors: Supervisors, clock: Clock) -> None:
@@ -40,10 +40,10 @@ class LocalStateReader:
         self._supervisors = supervisors
         self._clock = clock
         self._new: dict[str, None] = dict.fromkeys(port.app_ids)
-        self._told: dict[str, bytes] = {}  # what supervisors have said, and has not been published yet
+        self._told: dict[str, bytes] = {}  # messages of supervisors that were not published yet
         self._news = asyncio.Event()
-        self._heard: dict[str, set[str]] = {}  # of which supervisor we hear about which apps
-        self._unheard: set[str] = set()  # apps that nobody tells us of
+        self._heard: dict[str, set[str]] = {}  # the apps on which each supervisor reports
+        self._unheard: set[str] = set()  # apps on which no supervisor reports
         self._pause = SHORTEST_PAUSE
         self._wake = asyncio.Event()
         self._wake.set()
@@ -55,7 +55,7 @@ class LocalStateReader:
         for app_id in self._new:
             self._apps.watch(app_id)
         self._port.connected()
-        # Apart from looking for apps, which waits for other processes.
+        # In a separate task, because looking for apps waits for other processes.
         publishing = asyncio.create_task(self._publish_all())
         publishing.add_done_callback(lambda _: self._wake.set())
         try:
@@ -74,7 +74,7 @@ class LocalStateReader:
             await outlast([publishing], 10.0)
 
     async def _publish_all(self) -> None:
-        """Hand on what supervisors have said, of each app the newest."""
+        """Publish the newest message of each app."""
         budget = budget_of(asyncio.get_running_loop())
         while True:
             await self._news.wait()
@@ -88,12 +88,12 @@ class LocalStateReader:
     def _publish(self, app_id: str, message: bytes) -> None:
         record = parse_event(app_id, message)
         if record is None:
-            self._port.changed(app_id)  # the first release, or a supervisor with much to say, tells the id alone
+            self._port.changed(app_id)  # the message has only the id: the record is large, or the release old
         elif self._apps.newest(record) is record:
             self._port.publish(app_id, describe_app(record, SupervisorState.LED))
 
     async def _wait(self) -> None:
-        """Wait until there is something new, or it is time to look again at what nobody tells of."""
+        """Wait until there is something new, or it is time to poll the apps without reports."""
         timer = self._clock.call_later(self._pause, self._wake.set) if self._unheard else None
         try:
             await self._wake.wait()
@@ -125,7 +125,7 @@ class LocalStateReader:
             self._news.set()
 
     def _lost(self, name: str) -> None:
-        """Look at the apps of a supervisor that is gone until they are seen to have ended."""
+        """Poll the apps of a supervisor that is gone, until they have ended."""
         watched = set(self._port.app_ids)
         self._look_again(watched if self._supervisors.is_own(name) else self._heard.pop(name, set()) & watched)
 
@@ -141,21 +141,21 @@ class LocalStateReader:
             await self._place(new[start : start + PLACED_AT_ONCE])
 
     async def _place(self, app_ids: Sequence[str]) -> None:
-        """Find out who tells of these apps."""
+        """Find the supervisors that report on these apps."""
         groups: dict[str, tuple[SupervisorRecord, set[str]]] = {}
         for app_id, found in (await self._apps.find(app_ids)).items():
             if not isinstance(found, FoundApp) or found.record.finished_ns is not None:
-                # It will not change any more; but the feed may have asked a moment before it did.
+                # It has ended, but the feed may have read it just before that.
                 self._port.changed(app_id)
                 continue
             if not found.is_open:
                 self._look_again([app_id])
                 continue
             supervisor = found.record.supervisor
-            # Our own tells of what it runs without being asked.
+            # This process's supervisor reports on its apps without being asked.
             if supervisor.socket != self._supervisors.own_socket:
                 groups.setdefault(supervisor.socket, (supervisor, set()))[1].add(app_id)
-        watched = set(self._port.app_ids)  # some may have been discarded meanwhile
+        watched = set(self._port.app_ids)  # some may have been discarded in the meantime
         for supervisor, members in groups.values():
             await self._listen_to(supervisor, members & watched)
 
@@ -172,5 +172,5 @@ class LocalStateReader:
         except AsyncSchedError:
             self._heard.pop(name, None)
             self._look_again(app_ids)
-        # Once more, now that nothing is missed any more.
+        # Read them once more: changes before the connection was open were missed.
         self._port.changed(*app_ids)

@@ -1,4 +1,4 @@
-"""The supervisors that this process talks to: its own, and those of others."""
+"""Connect to supervisors: the one of this process, and those of other processes."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Supervisors:
         self._listeners: set[OnChange] = set()
         self._losses: set[Callable[[str], None]] = set()
 
-    # Who wants to know
+    # Listeners
 
     def listen(self, on_change: OnChange, on_lost: Callable[[str], None]) -> Callable[[], None]:
-        """Tell of each app that changes, and of each supervisor that goes; returns what ends it."""
+        """Report each app that changes and each supervisor that ends; return a function that stops the reports."""
         self._listeners.add(on_change)
         self._losses.add(on_lost)
 
@@ -69,7 +69,7 @@ class Supervisors:
             listener(app_id, message)
 
     def _hung_up(self, name: str, connection: SupervisorConnection | None) -> None:
-        """Take note that a connection to somebody else's has ended: only that of the one that is kept is a loss."""
+        """Handle the end of a connection to another process's supervisor; it matters only if it was kept."""
         if connection is not None and self._kept.get(name) is connection:
             del self._kept[name]
             self._lost(name)
@@ -78,23 +78,23 @@ class Supervisors:
         for loss in tuple(self._losses):
             loss(name)
 
-    # Our own
+    # The supervisor of this process
 
     @property
     def own_socket(self) -> str:
-        """The name of our own supervisor's socket; empty while there is none."""
+        """The name of the socket of this process's supervisor; empty while there is none."""
         return self._own_socket if self._own is not None and self._own.is_open else ""
 
     def is_own(self, name: str) -> bool:
-        """Tell whether a socket is that of our own supervisor, or of the last one that we had."""
+        """Return whether a socket is that of this process's supervisor, or of its last one."""
         return bool(name) and name == self._own_socket
 
     def use_started(self, pending: PendingSupervisor) -> None:
-        """Take a supervisor that has been started ahead for our own."""
+        """Use a supervisor that was started ahead."""
         self._begun = pending
 
     async def own(self) -> SupervisorConnection:
-        """Return the connection to our own supervisor, starting it if there is none (any more)."""
+        """Return the connection to this process's supervisor; start one if none is running."""
         async with self._starting:
             if self._own is None or not self._own.is_open:
                 self._own = await self._start(detached=False)
@@ -102,7 +102,7 @@ class Supervisors:
 
     @asynccontextmanager
     async def detached(self) -> AsyncGenerator[SupervisorConnection]:
-        """Start a supervisor for one app that outlives us; it goes on when this block ends."""
+        """Start a supervisor for one detached app; it keeps running after this block."""
         connection = await self._start(detached=True)
         try:
             yield connection
@@ -139,7 +139,7 @@ class Supervisors:
         try:
             identity = (await connection.greet())["supervisor"]
         except UnavailableError as error:
-            if error.operation:  # It has said why.
+            if error.operation:  # the supervisor gave the reason
                 raise
             raise UnavailableError(
                 "the supervisor of local apps did not start",
@@ -158,13 +158,13 @@ class Supervisors:
         return connection
 
     async def _sweep(self, worker: tuple[int, int], watcher: tuple[int, int]) -> None:
-        """End what our supervisor has left: both of its processes may have been killed at once."""
+        """End what the supervisor left behind, in case both of its processes were killed at once."""
         await until_ended(*watcher, self._clock)
         await until_ended(*worker, self._clock)
         await asyncio.to_thread(end_marked, *worker)
 
     async def stop(self) -> None:
-        """End our own supervisor with all that runs under it, and return when they are gone."""
+        """End this process's supervisor and everything that runs under it, and wait until they are gone."""
         async with self._starting:
             if self._begun is not None:
                 begun, self._begun = self._begun, None
@@ -183,15 +183,15 @@ class Supervisors:
             await until_ended(*self._own_watcher, self._clock)
             await asyncio.gather(*self._sweeps)
 
-    # Those of others
+    # Supervisors of other processes
 
     @asynccontextmanager
     async def ask(self, supervisor: SupervisorRecord, *, keep: bool = False) -> AsyncGenerator[SupervisorConnection]:
         """Connect to an app's supervisor, for this block or, with `keep`, until it goes or `drop` is called.
 
         Raises:
-            UnavailableError: It is not there.
-            PermissionDeniedError: Somebody else sits behind its socket.
+            UnavailableError: It is not running.
+            PermissionDeniedError: Its socket belongs to another user.
         """
         name = supervisor.socket
         if name == self.own_socket and self._own is not None:
@@ -216,13 +216,13 @@ class Supervisors:
         at = -1
         try:
             at = await made_in_thread(self._home.open_sockets, os.close)
-            # A socket's address has room for 107 bytes; this way it is short wherever the state lies.
+            # A socket's address has at most 107 bytes; this form is short for any state directory.
             await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{at}/{Path(name).name}")
             _, user, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
             if user != os.geteuid():
                 raise PermissionDeniedError(
-                    "the supervisor of a local app belongs to somebody else",
-                    why=f"user {user} sits behind {name}",
+                    "the supervisor of a local app belongs to another user",
+                    why=f"the process at {name} belongs to user {user}",
                     backend=BACKEND,
                 )
         except OSError as error:
@@ -246,17 +246,17 @@ class Supervisors:
         return connection
 
     def kept(self) -> int:
-        """Return how many connections to others are kept."""
+        """Return how many connections to other supervisors are kept."""
         return len(self._kept)
 
     def drop(self, name: str) -> None:
-        """Hang up on a supervisor that was kept."""
+        """Close a connection that was kept."""
         connection = self._kept.pop(name, None)
         if connection is not None:
             connection.close()
 
     async def close(self, timeout: float) -> None:
-        """Hang up on everybody; our own ends with all that runs under it."""
+        """Close all connections; this process's supervisor ends, with everything that runs under it."""
         for name in tuple(self._kept):
             self.drop(name)
         stopping = asyncio.ensure_future(self.stop())

@@ -1,4 +1,4 @@
-"""JSON lines to and from a supervisor."""
+"""Exchange JSON lines with a supervisor."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ __all__ = ["OnChange", "SupervisorConnection", "connect"]
 _REPLY = re.compile(rb'\{"re":(\d+)[,}]')
 _EVENT = re.compile(rb'\{"event":"app","app_id":"([^"\\]*)"')
 LONG = 64 * 1024
-"""Bytes of a message from which on a thread takes it apart, so that it does not hold the loop."""
+"""Bytes from which a message is parsed in a thread, so that it does not hold the loop."""
 
 OnChange = Callable[[str, bytes], None]
 
 
 class SupervisorConnection(asyncio.Protocol):
-    """Calls to a supervisor, and its word of apps that have changed.
+    """Calls to a supervisor, and its reports of changed apps.
 
     Args:
-        on_change: Called with the id of an app that has changed, of those that are watched over this connection, and
-            with the message that says so.
-        on_lost: Called once, when the supervisor is gone.
+        on_change: Called with the id of a watched app that has changed, and with the supervisor's message.
+        on_lost: Called once, when the connection is lost.
     """
 
     def __init__(self, on_change: OnChange, on_lost: Callable[[], None]) -> None:
@@ -46,7 +45,7 @@ class SupervisorConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the supervisor is still there, as far as is known."""
+        """Whether the connection is open."""
         return self._transport is not None and not self._lost.done()
 
     @override
@@ -79,11 +78,11 @@ class SupervisorConnection(asyncio.Protocol):
         self._on_lost()
 
     async def call(self, operation: str, **more: object) -> dict[str, Any]:
-        """Ask for something and return the answer.
+        """Send a request and return the answer.
 
         Raises:
-            UnavailableError: The supervisor is gone, or went away meanwhile.
-            InvalidRequestError: It is longer than a supervisor takes.
+            UnavailableError: The supervisor is gone.
+            InvalidRequestError: The request is longer than a supervisor accepts.
         """
         if self._transport is None or not self.is_open:
             raise _gone()
@@ -104,11 +103,11 @@ class SupervisorConnection(asyncio.Protocol):
         return cast("dict[str, Any]", told)
 
     async def ask(self, operation: str, **more: object) -> dict[str, Any]:
-        """Do what `call` does, for what no supervisor has a reason to refuse.
+        """Do what `call` does, for requests that a supervisor does not refuse.
 
         Raises:
-            UnavailableError: The supervisor is gone, or went away meanwhile.
-            SchedulerError: It refuses; one of another release may not know what is asked for.
+            UnavailableError: The supervisor is gone.
+            SchedulerError: It refuses; one of another release may not know the request.
         """
         answer = await self.call(operation, **more)
         if "error" in answer:
@@ -116,18 +115,18 @@ class SupervisorConnection(asyncio.Protocol):
         return answer
 
     async def greet(self) -> dict[str, Any]:
-        """Tell each other which protocol is spoken; raise if the supervisor speaks another one, or cannot work."""
+        """Agree on the protocol; raise if the supervisor uses another one, or cannot work."""
         answer = await self.call("hello", protocol=PROTOCOL)
         if "error" in answer:
             raise translate(answer, "hello")
         return answer
 
     async def lost(self) -> None:
-        """Wait until the supervisor is gone."""
+        """Wait until the connection is lost."""
         await asyncio.shield(self._lost)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -139,7 +138,7 @@ def _gone() -> UnavailableError:
 def _too_long(operation: str, size: int) -> InvalidRequestError:
     return InvalidRequestError(
         "the request is too long for the supervisor of local apps",
-        why=f"it has {size >> 20} MiB, and {LONGEST_MESSAGE >> 20} are taken",
+        why=f"it has {size >> 20} MiB, and at most {LONGEST_MESSAGE >> 20} MiB are accepted",
         fix="pass large values in files, not in arguments and variables of many replicas",
         backend=BACKEND,
         operation=operation,
@@ -147,7 +146,7 @@ def _too_long(operation: str, size: int) -> InvalidRequestError:
 
 
 async def connect(sock: socket.socket, on_change: OnChange, on_lost: Callable[[], None]) -> SupervisorConnection:
-    """Speak with whoever is at the other end of a connected socket, which this takes over."""
+    """Return a connection over a connected socket, which this takes over."""
     loop = asyncio.get_running_loop()
     try:
         _, connection = await loop.create_unix_connection(lambda: SupervisorConnection(on_change, on_lost), sock=sock)

@@ -1,4 +1,4 @@
-"""Waiting for processes that are not our children."""
+"""Wait for processes that are not children of this one."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ async def until_ended(pid: int, start: int, clock: Clock) -> None:
 
 
 def _open_if_alive(pid: int, start: int) -> int | None:
-    """Return a descriptor of the process, -1 if there are none to be had, None if it is gone."""
+    """Return a pidfd of the process, -1 if none can be opened, None if the process is gone."""
     pidfd = open_pidfd(pid)
-    if is_alive(pid, start):  # else the descriptor is that of another one, to whom the number was given
+    if is_alive(pid, start):  # if not, the pidfd is that of another process, with the same number
         return pidfd
     _close(pidfd)
     return None

@@ -1,4 +1,4 @@
-"""Starting a supervisor: on the loop, or ahead of it, for which nothing of asyncio is imported."""
+"""Start a supervisor: on the loop, or ahead of it, without importing asyncio."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["PendingSupervisor", "begin_ahead", "start_supervisor"]
 
 BOOT = Path(__file__).parent / "supervisor" / "boot.py"
 PATIENCE = 60.0
-"""Seconds that an interpreter may take to start, on a machine that is as busy as can be."""
+"""Seconds to wait for an interpreter to start, on a very busy machine."""
 
 
 class _UsesStarted(Protocol):
-    """The scheduler of this backend, which cannot be named here without going round."""
+    """The scheduler of this backend; importing its class here would be circular."""
 
     def use_started(self, pending: PendingSupervisor) -> None: ...
 
@@ -34,12 +34,12 @@ class _UsesStarted(Protocol):
 class _Ends:
     """Both ends of a supervisor's socket, and the command that starts it with one of them.
 
-    The process that is started only forks, so that nobody finds a child that it does not know. The supervisor ends when
-    it finds its socket closed.
+    The started process only forks and ends, so that the caller gets no unknown child. The supervisor ends when its
+    socket is closed.
 
     Args:
-        home: The state directory; it is made if need be.
-        detached: Whether the supervisor is for one app that outlives us.
+        home: The state directory; created if needed.
+        detached: Whether the supervisor is for one detached app.
     """
 
     def __init__(self, home: StateDir, *, detached: bool) -> None:
@@ -52,20 +52,20 @@ class _Ends:
         self.pass_fds = [fd for fd in arguments[:3] if fd >= 0]
 
     def close_theirs(self) -> None:
-        """Let go of what only the supervisor needs."""
+        """Close the descriptors that only the supervisor needs."""
         self._theirs.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all descriptors."""
         self.close_theirs()
         self.ours.close()
 
 
 class PendingSupervisor:
-    """A supervisor that has been started ahead, and may not be ready yet.
+    """A supervisor that was started ahead, and may not be ready yet.
 
     Args:
         home: The state directory; it is made if need be.
@@ -82,7 +82,7 @@ class PendingSupervisor:
         self._sock = ends.ours
 
     async def finish(self, programs: Programs) -> socket.socket:
-        """Wait until nothing of it is our child, and return our end of its socket."""
+        """Wait until the started process has ended, and return this side of the supervisor's socket."""
         try:
             await programs.finish(self._forks, operation="start", timeout=PATIENCE)
         except BaseException:
@@ -91,17 +91,17 @@ class PendingSupervisor:
         return self._sock
 
     def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
-        """Have a scheduler use it, before anything else is done there."""
+        """Let a scheduler use it; call this before any other operation of the scheduler."""
         cast("_UsesStarted", scheduler).use_started(self)
 
     def drop(self) -> None:
-        """Have it end, unless somebody speaks with it: then that one lets go of it."""
+        """End it, unless a scheduler uses it, which then ends it."""
         self._forks.wait()
         self._sock.close()
 
 
 def begin_ahead() -> PendingSupervisor | None:
-    """Start a supervisor while the rest is still being imported; None if that fails, as the submit will say."""
+    """Start a supervisor while other modules are imported; return None on failure, which the submit will report."""
     home = StateDir(find_home(os.environ))
     try:
         return PendingSupervisor(home)
@@ -112,7 +112,7 @@ def begin_ahead() -> PendingSupervisor | None:
 
 
 async def start_supervisor(home: StateDir, programs: Programs, *, detached: bool) -> socket.socket:
-    """Start a supervisor and return our end of its socket."""
+    """Start a supervisor and return this side of its socket."""
     from asyncsched._tasks import made_in_thread
 
     ends = await made_in_thread(lambda: _Ends(home, detached=detached), _Ends.close)

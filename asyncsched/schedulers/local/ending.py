@@ -1,4 +1,4 @@
-"""Ending apps, reading what they have left, and removing them."""
+"""End apps, read their results, and remove them."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ AT_ONCE = 100
 
 
 async def ask_to_end(apps: Apps, supervisors: Supervisors, operation: str, app_id: str) -> None:
-    """Have a supervisor end an app; one that is unknown or has ended is left alone.
+    """Have a supervisor end an app; do nothing if the app is unknown or has ended.
 
     Args:
-        apps: Where it is found.
-        supervisors: Who can be asked.
-        operation: ``cancel``, or ``kill`` to do it at once.
+        apps: Finds the app.
+        supervisors: Connects to its supervisor.
+        operation: ``cancel``, or ``kill`` to end it at once.
         app_id: The app.
     """
     await ask_found_to_end(supervisors, operation, app_id, await apps.find_one(app_id))
 
 
 async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str, found: LookupResult) -> None:
-    """Do the same for an app that was looked for before."""
+    """Do the same for an app that was already looked up."""
     if isinstance(found, AsyncSchedError):
         raise found
     if found is None or found.record.finished_ns is not None:
@@ -62,21 +62,21 @@ async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str
             operation=operation,
         )
     if not found.is_open:
-        return  # its supervisor is gone; what is left of it is being ended
+        return  # its supervisor is gone, and what is left of the app is being ended
     try:
         async with supervisors.ask(found.record.supervisor) as connection:
             await connection.ask(operation, app_id=app_id)
     except UnavailableError:
-        return  # it went away meanwhile, and took the app with it
+        return  # the supervisor has ended meanwhile, and the app with it
 
 
 async def delete(home: StateDir, apps: Apps, app_id: str) -> None:
-    """Remove an app that has ended, or whose record nobody can read."""
+    """Remove an app that has ended, or whose record is damaged."""
     found = (await apps.find([app_id]))[app_id]
     if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
-        raise found  # the app may run: another release can tell
+        raise found  # the app may be running: another release could read its record
     if isinstance(found, FoundApp) and not (await described(found)).state.is_terminal():
-        raise not_ended(app_id, BACKEND, "a replica of it runs")
+        raise not_ended(app_id, BACKEND, "a replica of it is running")
     if found is not None:
         judged = found.record if isinstance(found, FoundApp) else found
         await asyncio.to_thread(home.remove, Stored(app_id, judged))
@@ -89,10 +89,10 @@ async def prune(
 
     Args:
         home: The state directory.
-        apps: Tells what has ended.
-        older_than: How long ago.
-        keep: How many of the newest ended ones stay, whatever their age.
-        states: The ends that count.
+        apps: Finds the apps that have ended.
+        older_than: How long ago they must have ended.
+        keep: How many of the newest ended apps to keep, whatever their age.
+        states: The final states of apps to remove.
     """
     limit = time.time() - older_than.total_seconds()
     app_ids = await asyncio.to_thread(_worth_a_look, home, limit, keep)
@@ -111,13 +111,13 @@ async def prune(
 
 
 class FirstPrune:
-    """Removes, once and beside what else goes on, apps that have become too old.
+    """Removes old apps, once, in a background task.
 
     Args:
         home: The state directory.
         apps: Tells what has ended.
         older_than: How long ago.
-        keep: How many of the newest stay, whatever their age.
+        keep: How many of the newest apps to keep, whatever their age.
     """
 
     def __init__(self, home: StateDir, apps: Apps, older_than: timedelta, keep: int) -> None:
@@ -125,7 +125,7 @@ class FirstPrune:
         self._task: asyncio.Task[list[str]] | None = None
 
     def start(self) -> None:
-        """Begin, unless that was done before."""
+        """Start, unless it was started before."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work(), context=contextvars.Context())
             self._task.add_done_callback(_log_failure)
@@ -143,7 +143,7 @@ def _log_failure(task: asyncio.Task[list[str]]) -> None:
 
 
 def _worth_a_look(home: StateDir, limit: float, keep: int) -> list[str]:
-    """Return all apps, or none if none can be old enough: nothing changes of one that has ended."""
+    """Return all apps, or none if none can be old enough, because records of ended apps do not change."""
     app_ids = home.app_ids()
     if len(app_ids) <= keep:
         return []
@@ -164,7 +164,7 @@ def _end(app_id: str, found: FoundApp, states: Collection[AppState]) -> list[tup
 
 
 def read_results(home: StateDir, record: AppRecord) -> dict[tuple[str, int], JsonValue]:
-    """Read what an app's replicas have left as their results; call it in a thread."""
+    """Read the results of an app's replicas; call it in a thread."""
     return {
         (each.role, each.k): read_result(found) if isinstance(found, bytes) else found
         for each in record.replicas
@@ -196,7 +196,7 @@ def _read_file(at: int, replica: ReplicaRecord) -> bytes | None:
     try:
         found = os.fstat(fd)
         if replica.result_of_another == (found.st_ino, found.st_mtime_ns, found.st_size):
-            return None  # an earlier app of the same key has left it in a directory that the user has named
+            return None  # left by an earlier app of the same key, in a directory that the user named
         return read_opened(fd, LARGEST_RESULT + 1)
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""What stands in the way of an app: a mistake of its own, or what the machine is short of for now."""
+"""Errors that keep an app from starting: mistakes in the app, or resources that the machine lacks for now."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from asyncsched.schedulers.local.status_record import BACKEND
 
 __all__ = ["help_with", "translate"]
 
-#: What to do about that of which a machine, or a user on it, has only so much; it passes, whatever met it.
+#: What to do about exhausted resources of the machine or the user; these errors are temporary.
 _PASSING: Mapping[int, str] = {
     errno.EAGAIN: "let other processes end, or raise the limit of processes (ulimit -u)",
-    errno.EDQUOT: "make room within your quota on the disk",
-    errno.EIO: "look at what the kernel says of the disk (dmesg)",
+    errno.EDQUOT: "free some of your disk quota",
+    errno.EIO: "look for disk errors in the kernel's log (dmesg)",
     errno.EMFILE: "let other apps end, or raise the limit of open files (ulimit -n)",
     errno.ENFILE: "let other programs end, or raise the machine's limit of open files (fs.file-max)",
     errno.ENOBUFS: "let other programs end",
     errno.ENOMEM: "let other programs end, or give the machine more memory",
-    errno.ENOSPC: "make room on the disk",
-    errno.ETXTBSY: "wait until the program has been written",
+    errno.ENOSPC: "free some disk space",
+    errno.ETXTBSY: "wait until the program is no longer being written",
 }
 
-#: What to do where the state of local apps is not as it has to be.
+#: What to do about errors in the state directory.
 _OURS: Mapping[int, str] = {
     errno.EACCES: "make the state directory yours to write to",
-    errno.ENOENT: "do not remove the state directory while it is used; a new scheduler makes it again",
+    errno.ENOENT: "do not remove the state directory while it is in use; a new scheduler creates it again",
     errno.EPERM: "make the state directory yours to write to",
-    errno.EROFS: "make the disk of the state directory one that can be written to, or set ASYNCSCHED_HOME",
+    errno.EROFS: "mount the disk of the state directory writable, or set ASYNCSCHED_HOME to another directory",
 }
 
 
-#: What only another request can mend, whoever met it.
+#: Errors that only a different request can avoid.
 _OF_THE_APP = frozenset({errno.E2BIG, errno.EILSEQ, errno.EINVAL, errno.ENAMETOOLONG})
 
 
 def translate(answer: Mapping[str, Any], operation: str, *, app_id: str = "") -> SchedulerError:
-    """Return what it means that a supervisor answers with an error.
+    """Return the exception for an error that a supervisor answered.
 
     Args:
-        answer: What it has said; one of another release may not say what kind of refusal it is.
-        operation: What it was asked for.
-        app_id: The app that this is about.
+        answer: The answer; a supervisor of another release may not give the kind of error.
+        operation: The requested operation.
+        app_id: The app.
     """
     if operation == "submit":
         return _cannot_start(app_id, answer)
     if operation == "hello":
         return _cannot_work(answer) if answer.get("error") == "refused" else _other_release(answer)
     why = str(answer.get("message", ""))
-    return SchedulerError("the supervisor of local apps has refused", why=why, backend=BACKEND, operation=operation)
+    return SchedulerError("the supervisor of local apps refused", why=why, backend=BACKEND, operation=operation)
 
 
 def _cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
@@ -61,7 +61,7 @@ def _cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
     return InvalidRequestError(
         f"cannot start {app_id}",
         why=why,
-        fix="nothing of it has run: mend that and submit again",
+        fix="nothing of it has run: correct that, then submit again",
         backend=BACKEND,
         operation="submit",
     )
@@ -87,5 +87,5 @@ def _other_release(answer: Mapping[str, Any]) -> SchedulerError:
 
 
 def help_with(number: int) -> str:
-    """Return what to do about an error of the kernel's that is not the app's fault."""
-    return _PASSING.get(number) or _OURS.get(number) or "see to that, if it does not pass by itself"
+    """Return what to do about a kernel error that is not the app's fault."""
+    return _PASSING.get(number) or _OURS.get(number) or "fix that if it does not go away by itself"

@@ -1,4 +1,4 @@
-"""What this machine gives a role: the directory that stands for its image, and GPUs."""
+"""Find the directory of a role's image, and the machine's GPUs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 PATIENCE = 10.0
-"""Seconds: the driver may have to be woken for its first answer."""
+"""Seconds to wait for the driver, which may be slow to answer at first."""
 
 
 Directory: TypeAlias = "str | os.PathLike[str]"
@@ -47,15 +47,15 @@ Directory: TypeAlias = "str | os.PathLike[str]"
 
 @dataclass(repr=False)
 class ReplicaParam:
-    """What one replica is started with.
+    """The command, environment and files of one replica.
 
     Args:
         args: The program and its arguments.
-        env: What its environment has beside the submitter's.
-        stdout: The file of its standard output; None where both streams have one pipe.
+        env: Variables that are added to the submitter's environment.
+        stdout: The file of its standard output; None if both streams share one pipe.
         stderr: The file of its standard error.
         combined: The file of both.
-        cwd: The directory that it is started in.
+        cwd: Its working directory.
     """
 
     args: list[str]
@@ -71,14 +71,13 @@ class ReplicaParam:
 
 
 class ImageProvider(abc.ABC):
-    """Finds, or fetches, the directory that an image's name stands for.
+    """Finds, or fetches, the directory of an image.
 
-    A provider is made for each submit. Its methods are plain ones; `fetch` and `fetch_role`, which may take a while,
-    are called in a worker thread, or are coroutines where that suits a provider better.
+    A provider is created for each submit. Its methods are plain functions; `fetch` and `fetch_role`, which may be
+    slow, are called in a worker thread, and may also be coroutines.
 
     Args:
-        cfg: The run options of the submit. A constructor that asks for an argument gets them; any other is called
-            without.
+        cfg: The run options of the submit, passed if the constructor takes an argument.
 
     Attributes:
         cfg: The run options, once the constructor has returned.
@@ -92,19 +91,19 @@ class ImageProvider(abc.ABC):
 
     @abc.abstractmethod
     def fetch(self, image: str) -> Directory | Awaitable[Directory]:
-        """Return the directory of an image, fetching it if need be; a dry-run calls this too."""
+        """Return the directory of an image; fetch it if needed. A dry-run calls this too."""
 
     def fetch_role(self, role: Role) -> Directory | Awaitable[Directory]:
-        """Return the directory of a role's image; override it to change the role, which is a copy, on the way."""
+        """Return the directory of a role's image; override it to change the role too, which is a copy."""
         return self.fetch(role.image)
 
     def get_cwd(self, image: str) -> str | None:
-        """Return the directory that replicas are started in; None means the submitter's."""
+        """Return the working directory of replicas; None means the submitter's."""
         return None
 
     def get_entrypoint(self, img_root: str, role: Role) -> str:
-        """Return the program: by default the role's entrypoint below the image's directory."""
-        return os.path.join(img_root, role.entrypoint)  # noqa: PTH118 - a Path would drop what "./run" begins with
+        """Return the program: by default the role's entrypoint in the image's directory."""
+        return os.path.join(img_root, role.entrypoint)  # noqa: PTH118 - a Path would drop the "./" of "./run"
 
     def get_replica_param(
         self,
@@ -114,7 +113,7 @@ class ImageProvider(abc.ABC):
         stderr: str | None = None,
         combined: str | None = None,
     ) -> ReplicaParam:
-        """Return what a replica is started with; `role` has its macros filled in."""
+        """Return the parameters of a replica; the macros of `role` are filled in."""
         return ReplicaParam(
             args=[self.get_entrypoint(img_root, role), *role.args],
             env=dict(role.env),
@@ -126,7 +125,7 @@ class ImageProvider(abc.ABC):
 
 
 class CWDImageProvider(ImageProvider):
-    """Takes no notice of the image: everything runs in the submitter's working directory."""
+    """Ignores the image; everything runs in the submitter's working directory."""
 
     @override
     def fetch(self, image: str) -> str:
@@ -138,12 +137,12 @@ class CWDImageProvider(ImageProvider):
 
     @override
     def get_entrypoint(self, img_root: str, role: Role) -> str:
-        """Return the role's entrypoint, to be looked for in ``PATH`` or, with a slash, from the working directory."""
+        """Return the role's entrypoint; it is found in ``PATH`` or, with a slash, from the working directory."""
         return role.entrypoint
 
 
 class WorkspaceProvider(CWDImageProvider):
-    """Has everything run in a directory that is there once the app is: the copy of its workspace.
+    """Runs everything in the copy of the app's workspace, a directory that exists once the app does.
 
     Args:
         directory: The directory.
@@ -163,18 +162,18 @@ class WorkspaceProvider(CWDImageProvider):
 
 
 class LocalDirectoryImageProvider(ImageProvider):
-    """Takes the image as the absolute path of a directory, in which the program is started."""
+    """Uses the image as the absolute path of a directory, in which the program starts."""
 
     @override
     def fetch(self, image: str) -> str:
         if not Path(image).is_absolute():
             raise ConfigError(
-                f"the image {image!r} is no absolute path",
-                why="images are directories of this machine here",
-                fix="write the whole path",
+                f"image must be an absolute path, got {image!r}",
+                why="an image is a directory on this machine here",
+                fix="write the full path",
             )
         if not Path(image).is_dir():
-            raise ConfigError(f"the image {image!r} is no directory", fix="make it, or correct the role's image")
+            raise ConfigError(f"image must be a directory, got {image!r}", fix="create it, or correct the role's image")
         return image
 
     @override
@@ -183,35 +182,35 @@ class LocalDirectoryImageProvider(ImageProvider):
 
     @override
     def get_entrypoint(self, img_root: str, role: Role) -> str:
-        """Return the role's entrypoint, to be looked for in ``PATH`` or, with a slash, from the image's directory."""
+        """Return the role's entrypoint; it is found in ``PATH`` or, with a slash, from the image's directory."""
         return role.entrypoint
 
 
 MakeProvider = Callable[[Mapping[str, CfgVal]], ImageProvider] | Callable[[], ImageProvider]
-"""Makes the provider of a submit, of the run options or of nothing: usually its class."""
+"""Makes the provider of a submit, from the run options or without arguments; usually its class."""
 
 
 def make_provider(make: MakeProvider, cfg: Mapping[str, CfgVal]) -> ImageProvider:
-    """Make the provider of a submit; one whose constructor asks for nothing finds the run options in `cfg`."""
+    """Make the provider of a submit; if its constructor takes no arguments, the run options are set as its `cfg`."""
     try:
         inspect.signature(make).bind()
     except TypeError:
         return cast("Callable[[Mapping[str, CfgVal]], ImageProvider]", make)(cfg)
     provider = cast("Callable[[], ImageProvider]", make)()
-    with contextlib.suppress(AttributeError):  # one whose `cfg` cannot be set has its own
+    with contextlib.suppress(AttributeError):  # a provider may define a read-only `cfg`
         provider.cfg = cfg
     return provider
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A role's image, as it lies on this machine.
+    """A role's image on this machine.
 
     Attributes:
-        provider: What has fetched it.
+        provider: The provider that fetched it.
         root: Its directory.
-        cwd: Where replicas are started, as far as the provider says so.
-        submitter_cwd: The submitter's working directory, where it does not.
+        cwd: The working directory of replicas, if the provider sets one.
+        submitter_cwd: The submitter's working directory, used otherwise.
     """
 
     provider: ImageProvider
@@ -220,9 +219,9 @@ class Fetched:
     submitter_cwd: str
 
     def replica(self, role: Role, **files: str) -> ReplicaParam:
-        """Return what a replica is started with; `role` has its macros filled in."""
+        """Return the parameters of a replica; the macros of `role` are filled in."""
         param = self.provider.get_replica_param(self.root, role, **files)
-        param.args = [os.fspath(word) for word in param.args]  # a provider's own methods may give a Path
+        param.args = [os.fspath(word) for word in param.args]  # a provider's methods may return a Path
         param.cwd = os.fspath(param.cwd or self.submitter_cwd)
         return param
 
@@ -232,7 +231,7 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
     found: dict[str, Fetched] = {}
     here = working_directory()
     budget = budget_of(asyncio.get_running_loop())
-    await budget.breathe()  # many submits may come here at once
+    await budget.breathe()  # many submits may get here at once
     for role in app.roles:
         root = await _fetched(provider, role)
         found[role.name] = Fetched(provider, root, os.fspath(provider.get_cwd(role.image) or ""), here)
@@ -242,28 +241,28 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
 async def _fetched(provider: ImageProvider, role: Role) -> str:
     awaited = inspect.iscoroutinefunction(provider.fetch_role)
     root = provider.fetch_role(role) if awaited else await asyncio.to_thread(provider.fetch_role, role)
-    found = cast("object", await root if inspect.isawaitable(root) else root)  # whatever a provider has returned
+    found = cast("object", await root if inspect.isawaitable(root) else root)  # a provider may return any type
     path = os.fspath(cast("Directory", found)) if isinstance(found, (str, os.PathLike)) else found
     if isinstance(path, str) and path:
         return path
     raise ConfigError(
         f"{type(provider).__name__} returned {found!r} for the image {role.image!r} of role {role.name!r}",
-        why="fetch and fetch_role return the directory that the image stands for, as a text or a Path",
-        fix="let fetch return it, or raise an error that says why there is none",
+        why="fetch and fetch_role must return the image's directory, as a str or a Path",
+        fix="return the directory, or raise an error that says why there is none",
     )
 
 
 def named_directory(named: str) -> Path:
-    """Return the directory that the user has named for logs."""
+    """Return the directory that the user named for logs."""
     try:
         return Path(working_directory(), Path(named).expanduser())
     except RuntimeError as error:
-        raise RunOptionError(f"nobody knows the home directory in {named!r}", key="log_dir") from error
+        raise RunOptionError(f"log_dir names an unknown home directory, got {named!r}", key="log_dir") from error
 
 
 async def count_devices(programs: Programs) -> int:
-    """Return how many GPUs the driver tells of."""
-    # Some containers, and Linux under Windows, have the program only.
+    """Return how many GPUs the driver reports."""
+    # Some containers, and Linux under Windows, have only the program nvidia-smi.
     return await asyncio.to_thread(_count_in_driver) or await _count_listed(programs)
 
 
@@ -279,5 +278,5 @@ async def _count_listed(programs: Programs) -> int:
         listed = await programs.run(["nvidia-smi", "-L"], operation="submit_dryrun", timeout=PATIENCE)
     except SchedulerError:
         return 0
-    # Parts of a divided one stand below it, indented.
+    # The parts of a partitioned GPU are listed below it, indented.
     return 0 if listed.code else sum(line.startswith("GPU") for line in listed.text.splitlines())

@@ -1,4 +1,4 @@
-"""Where a replica's lines come from: the files that its supervisor writes."""
+"""Read a replica's log from the files that its supervisor writes."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ __all__ = ["LocalReplicaLog", "log_sources"]
 STREAMS = {STDOUT: Stream.STDOUT, STDERR: Stream.STDERR, COMBINED: Stream.COMBINED}
 
 MOST = 128 * 1024
-"""Bytes after which a `read` ends, so that it takes a millisecond or two, however little of it is wanted."""
+"""Bytes after which a `read` ends, so that it takes a millisecond or two, even if few lines are wanted."""
 
 PROGRESS_AFTER = 0.1
 
 
 class LocalReplicaLog(LogSource):
-    """Reads one replica's log: both of its streams in the order in which the supervisor has read them.
+    """Reads one replica's log: both streams, in the order in which the supervisor read them.
 
-    It ends with the log's last record; or where `finish` finds it, for a supervisor that was killed writes none.
-    It holds no descriptor while it is quiet and others are not.
+    It ends with the log's last record, or at the present end when `finish` is called, because a killed supervisor
+    writes no last record. While it is quiet and others are busy, it holds no descriptors.
 
     Args:
-        origin: Whose log; each line's own has its stream.
-        open_index: Opens the directory of the index, and gives its descriptor away; FileNotFoundError before the
-            replica has started. It is called in the loop: see `asyncsched.logs.open_files.open_directory`.
-        open_logs: Opens the directory of the output likewise.
-        query: What is asked for; the engine selects exactly.
-        follower: Tells of what is written.
-        clock: Tells the time of pauses.
+        origin: The origin of the log; each line's origin also has its stream.
+        open_index: Opens the directory of the index, and returns a descriptor that the caller closes;
+            FileNotFoundError before the replica has started. It is called on the loop: see
+            `asyncsched.logs.open_files.open_directory`.
+        open_logs: Opens the directory of the output in the same way.
+        query: The wanted lines; the engine selects them exactly.
+        follower: Watches the files.
+        clock: The time source for pauses.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class LocalReplicaLog(LogSource):
             self._failure.__cause__ = error
             if not lines:
                 raise self._failure from error
-            self._wake()  # to be read once more, for that
+            self._wake()  # to be read once more, which raises it
         return lines
 
     def _read_into(self, lines: list[LogLine], limit: int) -> None:
@@ -112,7 +113,7 @@ class LocalReplicaLog(LogSource):
             step = reader.advance()
             cost += step
             if (past and not cursor.in_past) or cost > MOST:
-                self._wake()  # the lines of the past come apart from what follows; and there may be more
+                self._wake()  # lines of the past are returned separately from later ones, and there may be more
                 return
             if not step:
                 break
@@ -151,7 +152,7 @@ class LocalReplicaLog(LogSource):
         self._wake()
 
     def _watch_progress(self) -> None:
-        # From the first byte on and not from the last: a bar that moves ten times a second is to be seen, too.
+        # Counted from the first byte, not the last, so that a bar that moves ten times a second is shown too.
         if self._timer is None and self._reader.holds:
             self._timer = self._clock.call_later(PROGRESS_AFTER, self._hand_on_progress)
 
@@ -165,17 +166,17 @@ class LocalReplicaLog(LogSource):
 def log_sources(
     record: AppRecord, directory: str, wanted: Collection[tuple[str, int]], query: LogQuery, clock: Clock
 ) -> list[LocalReplicaLog]:
-    """Return where the lines of these replicas of an app come from.
+    """Return the log sources of these replicas of an app.
 
     Args:
         record: The app.
-        directory: That of its state.
+        directory: The directory of its state.
         wanted: The replicas, by role and number.
-        query: What is asked for.
-        clock: Tells the time of pauses.
+        query: The wanted lines.
+        clock: The time source for pauses.
     """
     if record.merge_streams and query.streams is not Stream.COMBINED:
-        raise ValueError(f"{record.app_id} was submitted with merge_streams: its streams cannot be told apart")
+        raise ValueError(f"{record.app_id} was submitted with merge_streams: its streams cannot be separated")
     found = [replica for replica in record.replicas if (replica.role, replica.k) in wanted]
     return [_log_source(record.app_id, directory, replica, query, clock) for replica in found]
 

@@ -1,4 +1,4 @@
-"""A place among a log's records: where reading begins, how it gets from segment to segment, and where it stops."""
+"""A cursor over a log's records: where reading begins, how it moves between segments, and where it stops."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["CursorState", "LogCursor"]
 
 RECORDS = 256
-"""Records that are held at a time."""
+"""Records to hold at a time."""
 
 DROPPED = "the oldest output was dropped, to keep the log within max_log_bytes"
 REMOVED = "the log was removed before its end was read"
 
 
 class CursorState(enum.Enum):
-    """What a cursor has come to."""
+    """The state of a cursor."""
 
     RECORD = "a record"
     MOVED = "another place: look again"
@@ -34,17 +34,17 @@ class CursorState(enum.Enum):
 
 
 class LogCursor:
-    """Goes through a log's records in their order.
+    """Moves through a log's records in order.
 
     Args:
         files: The log.
-        kinds: The streams that are wanted.
+        kinds: The wanted streams.
         query: Where to begin and where to stop.
-        watch: Watches a descriptor; what happens there is to be followed by a call of `look`.
+        watch: Watches a descriptor; call `look` after each notice.
 
     Attributes:
-        block: Records that have been read, in bytes.
-        at: Where in them the next one stands.
+        block: Records that were read, in bytes.
+        at: The offset of the next one in them.
     """
 
     def __init__(
@@ -56,43 +56,43 @@ class LogCursor:
         self._watch_file = watch
         self._watch: FileWatch | None = None
         self._segment = -1
-        self._entered = False  # that segment's index has been found, and is watched
-        self._start = 0  # where in it the block begins
+        self._entered = False  # the segment's index was found, and is watched
+        self._start = 0  # the offset of the block in the index
         self.block = b""
         self.at = 0
         self._finishing = not query.tail
         self._stop: Position | None = None
         self._past: Position | None = None
-        self._missing = ""  # why what lies before the next record cannot be read
+        self._missing = ""  # why records before the next one cannot be read
         self._hole: tuple[str, int | None] | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether there is a log."""
+        """Whether the log exists."""
         return self._segment >= 0
 
     @property
     def in_past(self) -> bool:
-        """Whether what had been written when it began has not been read yet; kept for `tail_lines` only."""
+        """Whether it is still reading what existed when it began; known only with `tail_lines`."""
         return self._past is not None
 
     @property
     def may_wait(self) -> bool:
-        """Whether what is not there may yet come."""
+        """Whether missing records may still be written."""
         return not self._finishing
 
     def finish(self) -> None:
-        """Stop where the log ends by now."""
+        """Stop at the present end of the log."""
         self._finishing = True
 
     def close(self) -> None:
-        """Let go of every descriptor and of the watch; idempotent."""
+        """Close every descriptor and the watch; idempotent."""
         self.block = b""
         self._files.release()
         self._watch_instead(None)
 
     def look(self) -> CursorState:
-        """Find out what stands here, after `take_hole` has been asked; FileNotFoundError as for `come_back`."""
+        """Find the state at this place; call `take_hole` first. FileNotFoundError as for `come_back`."""
         if self._finishing and self._stop is None and not self._find_stop():
             return CursorState.END
         if self._stop is not None and self._position >= self._stop:
@@ -107,28 +107,28 @@ class LogCursor:
         return CursorState.WAITS if self.may_wait else self._pass_cut_index()
 
     def take_hole(self) -> tuple[str, int | None] | None:
-        """Return why what stood before this place is missing, and the time behind the hole; None if nothing is."""
+        """Return why records before this place are missing, and the time after the hole; None if none are missing."""
         hole, self._hole = self._hole, None
         return hole
 
     def come_back(self) -> None:
-        """Look for this segment anew, by its name: a file of it was not found.
+        """Open this segment again by its name, because one of its files was not found.
 
-        What is open of it does not count any more. It would be found again and again, and the file never.
+        Its open files are closed; otherwise the missing file would never be found.
         """
         self._files.release()
         self._go_to(self._position)
 
     def pass_records(self, count: int) -> None:
-        """Go behind the next records."""
+        """Move past the next records."""
         self.at += count * RECORD.size
 
     def has_more(self) -> bool:
-        """Return whether a record has been written behind the next one."""
+        """Return whether there is a record after the next one."""
         return bool(self._files.records(self._start + self.at + RECORD.size, 1))
 
     def output(self, kind: int, size: int, offset: int) -> bytes:
-        """Return output of this segment, none if only its file is missing."""
+        """Return output of this segment; empty if only its file is missing."""
         try:
             return self._files.output(kind, size, offset)
         except FileNotFoundError:
@@ -137,11 +137,11 @@ class LogCursor:
             raise
 
     def go_to_next_segment(self) -> None:
-        """Go on where this segment says that the log goes on."""
+        """Move to the segment in which the log continues."""
         self._go_to(Position(self._segment + 1, 0))
 
     def pass_segment(self) -> bool:
-        """Leave out the rest of this segment; returns False if it is the last one."""
+        """Skip the rest of this segment; return False if it is the last one."""
         later = self._segments_from(self._segment + 1)
         if later:
             self._go_to(Position(later[0], 0))
@@ -152,26 +152,26 @@ class LogCursor:
         return Position(self._segment, self._start + self.at)
 
     def _find_stop(self) -> bool:
-        """Note where the log ends at present; tell whether there has ever been one."""
+        """Record the present end of the log; return whether the log has ever existed."""
         self._stop = self._files.end()
         if self._stop is None and self._entered:
             self._stop = Position(self._segment, self._files.size())  # removed, but still open
         return self._stop is not None or self.begun
 
     def _stop_here(self, stop: Position) -> CursorState:
-        """End; with a hole if the log was to go on in a segment that is not there."""
+        """End; with a hole if the log should continue in a segment that is missing."""
         is_cut = self._segment > stop.segment and not self._segments_from(self._segment)
         return self._end_with_hole() if is_cut else CursorState.END
 
     def _pass_cut_index(self) -> CursorState:
-        """Go on behind an index that has no last record: its supervisor was killed before it could write one."""
+        """Continue after an index without a last record: its supervisor was killed before it wrote one."""
         if self._stop is None or self._stop.segment == self._segment:
-            return self._end_with_hole()  # where it is to stop was found in another log, or in a longer one
+            return self._end_with_hole()  # the end was found in another log, or in a longer one
         self.go_to_next_segment()
         return CursorState.MOVED
 
     def _enter(self) -> CursorState:
-        """Open the segment that is to be read, and watch it."""
+        """Open the next segment, and watch it."""
         if not self.begun and not self._begin():
             return CursorState.WAITS if self.may_wait else CursorState.END
         self._files.go_to(self._segment)
@@ -206,14 +206,14 @@ class LogCursor:
         query = self._query
         if query.since_ns is not None:
             place = self._files.find(query.since_ns)
-        # Where lines are to begin before some time, the last ones are not those at the end.
+        # With `until`, the last wanted lines are not those at the end.
         if query.tail_lines is not None and query.until_ns is None:
             last = find_last(self._files, self._kinds, query.tail_lines)
             place = place if last is None else max(place, last)
         return place
 
     def _go_on_behind(self) -> CursorState:
-        """Go on in the first segment that is left, or wait for the one that is to come."""
+        """Continue in the first existing segment, or wait for the next one."""
         there = self._segments_from(self._segment) or self._watch_for_segments(self._segment)
         if there and there[0] > self._segment:
             self._missing = DROPPED
@@ -232,7 +232,7 @@ class LogCursor:
         return [segment for segment in self._files.segments() if segment >= first]
 
     def _watch_for_segments(self, first: int) -> list[int]:
-        """Have the directory watched, and look again."""
+        """Watch the directory, and look again."""
         try:
             self._watch_instead(self._files.watch_directory(self._watch_file))
         except FileNotFoundError:
@@ -241,7 +241,7 @@ class LogCursor:
 
     def _watch_instead(self, watch: FileWatch | None) -> None:
         before, self._watch = self._watch, watch
-        if before is not None:  # after the new one: the follower keeps what it has open
+        if before is not None:  # after the new watch, so that the follower stays open
             before.close()
 
     def _go_to(self, position: Position) -> None:
@@ -251,7 +251,7 @@ class LogCursor:
         self._entered = False
 
     def _load(self) -> bool:
-        """Read the next records, no further than to where reading is to stop; tell whether there are any."""
+        """Read the next records, up to the stop; return whether there are any."""
         self._start += self.at
         self.at = 0
         count = RECORDS
@@ -260,5 +260,5 @@ class LogCursor:
                 count = min(count, (bound.offset - self._start) // RECORD.size)
         self.block = self._files.records(self._start, count) if count > 0 else b""
         if not self.block and count > 0 and self._files.size() < self._start:
-            raise LogStreamError("the index of the log has become shorter", why="somebody has written to the file")
+            raise LogStreamError("the index of the log became shorter", why="another program changed the file")
         return bool(self.block)

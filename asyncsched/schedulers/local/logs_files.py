@@ -1,4 +1,4 @@
-"""The files of a replica's log: its segments, each an index and the output that the index tells of."""
+"""The files of a replica's log: segments, each with an index and output files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["LogFiles", "OpenDirectory", "Position"]
 
 OpenDirectory = Callable[[], int]
-"""Opens a directory and returns its descriptor, which is then the caller's; FileNotFoundError if it is not there.
+"""Opens a directory and returns a descriptor that the caller closes; FileNotFoundError if it does not exist.
 
-It is called in the loop: see `asyncsched.logs.open_files.open_directory`.
+It is called on the loop: see `asyncsched.logs.open_files.open_directory`.
 """
 
 TIME = 8  # bytes of a record that hold its time
@@ -38,14 +38,14 @@ class Position(NamedTuple):
 class LogFiles:
     """Reads one segment of a log at a time.
 
-    Descriptors are held only as long as there are few of them: what is needed again is opened again. Meanwhile a file
-    may have gone, or the log as a whole, and another one may stand in its place: its app was submitted again. For who
-    reads the first one nothing is there then, and all that opens a file raises FileNotFoundError.
+    Descriptors may be closed and opened again. Meanwhile a file or the whole log may be removed, and another log may
+    have its name, if the app was submitted again. Then this reader finds nothing: everything that opens a file raises
+    FileNotFoundError.
 
     Args:
         open_index: Opens the directory of the index.
         open_logs: Opens the directory of the output.
-        pool: Decides who holds descriptors.
+        pool: Decides which files hold descriptors.
     """
 
     def __init__(self, open_index: OpenDirectory, open_logs: OpenDirectory, pool: OpenFiles) -> None:
@@ -53,13 +53,13 @@ class LogFiles:
         self._open_logs = open_logs
         self._pool = pool
         self._descriptors: dict[int, int] = {}  # by kind of output; 0 is the index
-        self._place: tuple[int, int] | None = None  # by which the index's directory is known again
+        self._place: tuple[int, int] | None = None  # identifies the index's directory
         self._read = (-1, b"")  # the last segment that was read, and the time of its first record, by which it is
-        self._is_gone = False  # another log stands there by now
+        self._is_gone = False  # another log has its place now
         self.segment = -1
 
     def segments(self) -> list[int]:
-        """Return the numbers of the segments there are, in order; none if the log has not begun."""
+        """Return the numbers of the existing segments, in order; empty if the log has not begun."""
         try:
             with self._index_directory() as at:
                 names = list_names(at)
@@ -68,13 +68,13 @@ class LogFiles:
         return sorted(segment for name in names if (segment := _segment(name)) is not None)
 
     def go_to(self, segment: int) -> None:
-        """Read this segment from now on."""
+        """Switch to this segment."""
         if segment != self.segment:
             self.release()
             self.segment = segment
 
     def begin(self) -> None:
-        """Read whatever log stands there by now."""
+        """Read the log that exists now."""
         self.go_to(-1)
         self._place = None
         self._read = (-1, b"")
@@ -88,11 +88,11 @@ class LogFiles:
         self._pool.forget(self)
 
     def watch(self, watch: Callable[[int], FileWatch]) -> FileWatch:
-        """Watch the index of this segment; raises FileNotFoundError if it is not there."""
+        """Watch the index of this segment; raise FileNotFoundError if it does not exist."""
         return watch(self._descriptor(0))
 
     def watch_directory(self, watch: Callable[[int], FileWatch]) -> FileWatch:
-        """Watch what appears beside the index; raises FileNotFoundError if even the directory is not there."""
+        """Watch for new files beside the index; raise FileNotFoundError if the directory does not exist."""
         with self._index_directory() as at:
             return watch(at)
 
@@ -108,16 +108,16 @@ class LogFiles:
         return data[: _whole(len(data))]
 
     def output(self, kind: int, size: int, offset: int) -> bytes:
-        """Return what a stream's file of this segment holds."""
+        """Return bytes of a stream's file in this segment."""
         return read_at(self._descriptor(kind), size, offset)
 
     def last_byte(self, kind: int) -> bytes:
-        """Return the last byte of a stream's file of this segment, none if it is empty."""
+        """Return the last byte of a stream's file in this segment; empty if the file is empty."""
         size = os.fstat(self._descriptor(kind)).st_size
         return read_at(self._descriptor(kind), 1, size - 1) if size else b""
 
     def index_stands(self) -> bool:
-        """Tell whether the index that is read stands in its place."""
+        """Return whether the open index is still the file with its name."""
         try:
             with self._index_directory() as at, _closing(open_file(index_name(self.segment), at=at)) as fd:
                 return os.path.samestat(os.fstat(fd), os.fstat(self._descriptor(0)))
@@ -125,12 +125,12 @@ class LogFiles:
             return False
 
     def time(self, record: int) -> int | None:
-        """Return the time of a record of this segment's index, None if it is not there."""
+        """Return the time of a record of this segment's index; None if it does not exist."""
         data = read_at(self._descriptor(0), TIME, record * RECORD.size)
         return int.from_bytes(data, "little") if len(data) == TIME else None
 
     def end(self) -> Position | None:
-        """Return the place behind the last record that has been written, None if the log is not there."""
+        """Return the place after the last record; None if the log does not exist."""
         segments = self.segments()
         if not segments:
             return None
@@ -142,8 +142,8 @@ class LogFiles:
     def find(self, ns: int) -> Position:
         """Return the place of the first record that is not older than `ns`.
 
-        In a segment times are in order; from one to the next they may go back with the clock. If all are older it
-        is the place of the last one, which may say that the log has ended.
+        Times are in order within a segment; between segments they may go back with the clock. If all records are
+        older, it is the place of the last one, which may end the log.
         """
         place = Position(0, 0)
         for segment in self.segments():
@@ -151,7 +151,7 @@ class LogFiles:
             try:
                 count = self.size() // RECORD.size
                 last = self.time(count - 1) if count else None
-            except FileNotFoundError:  # dropped meanwhile
+            except FileNotFoundError:  # dropped in the meantime
                 continue
             place = Position(segment, max(count - 1, 0) * RECORD.size)
             if last is None or last >= ns:
@@ -167,7 +167,7 @@ class LogFiles:
         return fd
 
     def _open_output(self, kind: int) -> int:
-        """Open a stream's file, and see then that it belongs to the index that is read."""
+        """Open a stream's file, and check that it belongs to the open index."""
         with _closing(self._open_logs()) as at:
             fd = open_file(log_name(kind, self.segment), at=at)
         try:
@@ -188,7 +188,7 @@ class LogFiles:
         return fd
 
     def _check_what_was_read(self, at: int) -> None:
-        """See that a directory is that of the log which is read; what was read of it may have been dropped."""
+        """Check that a directory is that of this log; segments that were read may have been dropped."""
         segment, first = self._read
         if not first:
             return
@@ -206,7 +206,7 @@ class LogFiles:
         with _closing(self._open_index()) as at:
             found = os.fstat(at)
             self._place = self._place or (found.st_dev, found.st_ino)
-            # The number of a directory that was removed may be given to the next one: an index tells them apart.
+            # A new directory may get the inode number of a removed one; the index tells them apart.
             self._is_gone = self._is_gone or self._place != (found.st_dev, found.st_ino)
             if self._is_gone:
                 raise FileNotFoundError("another log stands there")

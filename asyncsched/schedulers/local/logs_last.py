@@ -1,4 +1,4 @@
-"""From where a log has to be read for its last lines, without reading all of it."""
+"""Find where the last lines of a log begin, without reading all of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["find_last"]
 
 RECORDS = 256
 MOST = 4 << 20
-"""Bytes that are looked through, each record of the index counted as `LOOK` of them: a few milliseconds."""
+"""Most bytes to search, which takes a few milliseconds; each record of the index counts as `LOOK` bytes."""
 
 LOOK = 4096
 
@@ -26,20 +26,20 @@ class _Chunk(NamedTuple):
 
 
 def find_last(files: LogFiles, kinds: Collection[int], lines: int) -> Position | None:
-    """Return a place from which on the last `lines` lines of these streams together can be read whole.
+    """Return a place from which the last `lines` lines of these streams together can be read whole.
 
-    So can a line that has been begun and not ended, in each stream. None if it is the log's beginning, or so far
-    back that it is better looked for from there.
+    An unfinished line of each stream can be read whole too. None if the place is the log's beginning, or so far back
+    that searching from the beginning is better.
     """
-    # Before the end is looked up: what is written in between is then seen as a chunk.
+    # Before the end is read, so that output written in between is seen as a chunk.
     unseen = {kind: _ends_whole(files, kind) for kind in kinds}
-    first_end: dict[int, int] = {}  # how many lines end from a stream's first end on, among those that were seen
-    starts: dict[int, bool] = {}  # whether the first chunk that was seen of a stream begins with a line
+    first_end: dict[int, int] = {}  # by stream: how many seen lines end after its first seen end
+    starts: dict[int, bool] = {}  # by stream: whether its first seen chunk begins with a line
     total, cost = 0, 0
     for chunk in _backwards(files):
         whole = all(starts[kind] or first_end.get(kind, 0) > lines for kind in starts)
         if total >= lines and whole and all(unseen.values()):
-            return chunk.place  # which is one too early, and costs a chunk
+            return chunk.place  # one chunk too early, which is harmless
         cost += LOOK
         if chunk.kind in kinds:
             cost += chunk.length
@@ -55,7 +55,7 @@ def find_last(files: LogFiles, kinds: Collection[int], lines: int) -> Position |
 
 
 def _ends(files: LogFiles, chunk: _Chunk) -> int:
-    """Return how many lines end in a chunk; in one whose file has gone, none that could be read."""
+    """Return how many lines end in a chunk; 0 if its file is gone."""
     try:
         return files.output(chunk.kind, chunk.length, chunk.offset).count(b"\n")
     except FileNotFoundError:
@@ -77,12 +77,12 @@ def _backwards(files: LogFiles) -> Iterator[_Chunk]:
 
 
 def _ends_whole(files: LogFiles, kind: int) -> bool:
-    """Return whether the last line of a stream has been ended."""
+    """Return whether the last line of a stream is finished."""
     for segment in reversed(files.segments()):
         files.go_to(segment)
         try:
             last = files.last_byte(kind)
-        except FileNotFoundError:  # that stream has none
+        except FileNotFoundError:  # the stream has no file
             continue
         if last:
             return last == b"\n"

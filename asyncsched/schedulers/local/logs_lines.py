@@ -1,4 +1,4 @@
-"""From chunks of output to lines that carry the time at which their first byte was read."""
+"""Split chunks of output into lines, each with the time at which its first byte was read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEWLINE = 10
 
 
 class Ready(Protocol):
-    """Lines that wait to be taken."""
+    """Waiting lines."""
 
     def take(self, limit: int) -> list[LogLine]:
         """Return the next lines, at most `limit`."""
@@ -22,12 +22,12 @@ class Ready(Protocol):
 
     @property
     def empty(self) -> bool:
-        """Whether all have been taken."""
+        """Whether all lines were taken."""
         ...
 
 
 class Told:
-    """A line that is no replica's own, at its place in the order."""
+    """A line that no replica wrote, such as a gap, at its place in the order."""
 
     __slots__ = ("_lines",)
 
@@ -41,19 +41,19 @@ class Told:
 
     @property
     def empty(self) -> bool:
-        """Whether it has been taken."""
+        """Whether it was taken."""
         return not self._lines
 
 
 class Texts:
-    """Lines of one stream that have been split but not decoded: who takes them decides how many at a time."""
+    """Lines of one stream that were split but not decoded; the caller decides how many to decode at a time."""
 
     __slots__ = ("_at", "_lines", "_origin", "_stamps")
 
     def __init__(self, origin: LogOrigin, lines: Sequence[bytes], stamps: list[tuple[int, int]]) -> None:
         self._origin = origin
         self._lines = lines
-        self._stamps = stamps[::-1]  # how many lines have which time; the next ones stand last
+        self._stamps = stamps[::-1]  # pairs of a number of lines and their time, in reverse order
         self._at = 0
 
     def take(self, limit: int) -> list[LogLine]:
@@ -71,18 +71,18 @@ class Texts:
 
     @property
     def empty(self) -> bool:
-        """Whether all have been taken."""
+        """Whether all lines were taken."""
         return not self._stamps
 
 
 class StreamText:
-    """Splits one stream's chunks into lines.
+    """Splits the chunks of one stream into lines.
 
-    A line's time is that of the chunk in which it begins, and all pieces of an overlong line have it. So `since`
-    needs nothing of what was written before it, and `until` lets a line through that was begun in time.
+    A line's time is that of the chunk in which it begins; all pieces of an overlong line have the same time. So `since`
+    needs nothing that was written before it, and `until` includes a line that began in time.
 
     Args:
-        origin: Who writes to the stream.
+        origin: The origin of the lines.
     """
 
     __slots__ = ("_began", "_is_open", "_skips", "_splitter", "origin")
@@ -91,22 +91,22 @@ class StreamText:
         self.origin = origin
         self._splitter = ByteSplitter()
         self._began = 0
-        self._is_open = False  # a line has begun, and not ended
+        self._is_open = False  # a line has begun but not ended
         self._skips = True
 
     @property
     def held(self) -> bool:
-        """Whether an unfinished line waits for its rest."""
+        """Whether an unfinished line is held."""
         return self._splitter.held > 0
 
     def skip(self) -> None:
-        """Go on where a line begins: the rest of one that has begun is not to be had."""
+        """Continue at the start of a line: the rest of an unfinished one is missing."""
         self._splitter.flush()
         self._is_open = False
         self._skips = True
 
     def feed(self, data: bytes, chunks: Sequence[tuple[int, int]], *, at_line_start: bool) -> Texts | None:
-        """Take the next bytes, read as chunks of a time and a length each; return the lines that they complete."""
+        """Take the next bytes, as chunks with a time and a length each; return the complete lines."""
         if self._skips and not at_line_start:
             cut = data.find(b"\n") + 1
             if not cut:
@@ -115,7 +115,7 @@ class StreamText:
         self._skips = False
         if not data:
             return None
-        # Below the bound each newline ends one line, so that lines need only be counted to be told apart in time.
+        # Below the limit each newline ends one line, so counting lines is enough to find their times.
         counted = self._splitter.held + len(data) <= MAX_LINE
         lines, stamps = self._split_counted(data, chunks) if counted else self._split(data, chunks)
         return Texts(self.origin, lines, stamps) if lines else None
@@ -165,7 +165,7 @@ class StreamText:
         return self._unfinished(self._splitter.progress())
 
     def flush(self) -> Texts | None:
-        """Return the unfinished line: nothing more comes."""
+        """Return the unfinished line at the end of the stream."""
         return self._unfinished(self._splitter.flush())
 
     def _unfinished(self, lines: Sequence[bytes]) -> Texts | None:

@@ -1,4 +1,4 @@
-"""From a log's records to lines, and to word of what is missing."""
+"""Turn a log's records into lines and gaps."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from asyncsched.schedulers.local.supervisor.formats import END, LINE_START, RECO
 __all__ = ["LogReader"]
 
 SLICE = 64 * 1024
-"""Bytes that are split at a time, as many as the supervisor reads of a pipe: cut into lines they take more room."""
+"""Bytes to split at a time, as many as the supervisor reads from a pipe; split into lines they need more memory."""
 
 STEP, LOOK = 512, 128
-"""What a step costs beside the bytes that it reads, in bytes; and one that looks at a record only."""
+"""The cost of a step in bytes, in addition to the bytes it reads; and of a step that only checks a record."""
 
 LOST = "the output's file is gone, or shorter than its index says"
 
 
 class LogReader:
-    """Reads a log, a bounded piece at a time.
+    """Reads a log in bounded pieces.
 
     Args:
-        origin: Who is said to tell of holes.
-        cursor: The log's records.
-        texts: The streams that are wanted, by kind of record.
+        origin: The origin of gap lines.
+        cursor: The cursor over the log's records.
+        texts: The wanted streams, by kind of record.
         until_ns: Lines that begin from then on are not wanted.
 
     Attributes:
         cursor: The same.
-        ready: Lines to be taken.
-        over: Whether nothing will be added to them.
+        ready: Lines to take.
+        over: Whether no more lines will be added.
     """
 
     def __init__(
@@ -45,27 +45,27 @@ class LogReader:
         self._origin = origin
         self._texts = texts
         self._until_ns = until_ns
-        self._within = 0  # bytes of the next record's chunk that have been read
+        self._within = 0  # bytes of the next record's chunk that were read
         self._last_ns: int | None = None
-        self._told = False  # the last thing that was told is a hole
+        self._told = False  # the last item is a gap
 
     @property
     def holds(self) -> bool:
-        """Whether a line has begun and not ended."""
+        """Whether a line has begun but not ended."""
         return any(text.held for text in self._texts.values())
 
     def progress(self) -> None:
-        """Hand on unfinished lines that are progress output."""
+        """Add unfinished lines that are progress output to `ready`."""
         self._add(*(text.progress() for text in self._texts.values()))
 
     def close(self) -> None:
-        """Let go of everything; idempotent."""
+        """Close all files; idempotent."""
         self.over = True
         self.ready.clear()
         self.cursor.close()
 
     def advance(self) -> int:
-        """Read a bit further; return what it cost, in bytes, and 0 if nothing more can be read for now."""
+        """Read a bounded piece; return its cost in bytes, 0 if nothing can be read for now."""
         if self.over:
             return 0
         try:
@@ -100,7 +100,7 @@ class LogReader:
         return LOOK
 
     def _read_run(self, text: StreamText, kind: int, offset: int, flags: int) -> int:
-        """Read chunks that lie side by side at once."""
+        """Read adjacent chunks at once."""
         chunks, whole = self._run(kind, offset)
         total = sum(length for _, length in chunks)
         at_line_start = bool(flags & LINE_START) and not self._within
@@ -116,7 +116,7 @@ class LogReader:
         return total + STEP
 
     def _run(self, kind: int, offset: int) -> tuple[list[tuple[int, int]], bool]:
-        """Return time and length of the next chunks of a stream, and whether the last one ends there."""
+        """Return time and length of the next chunks of a stream, and whether the last one ends in this slice."""
         block, at, until = self.cursor.block, self.cursor.at, self._until_ns
         ns, _, length, *_ = RECORD.unpack_from(block, at)
         length -= self._within
@@ -135,7 +135,7 @@ class LogReader:
         return chunks, True
 
     def _read_short(self, text: StreamText, chunk: tuple[int, int], data: bytes, *, at_line_start: bool) -> int:
-        """Read a chunk of which not all is there: wait for the rest, unless there cannot be one."""
+        """Read a chunk that is incomplete: wait for the rest, unless it cannot come."""
         ns, length = chunk
         data = data[:length]
         if len(data) < length and self.cursor.may_wait and not self.cursor.has_more():
@@ -150,7 +150,7 @@ class LogReader:
         return len(data) + STEP
 
     def _read_rest(self, kind: int, offset: int, length: int) -> int:
-        """Read only what completes lines that were begun before `until`, then no more of this segment."""
+        """Read only the rest of lines that began before `until`, then skip the segment."""
         text = self._texts.get(kind)
         if text is not None and text.held and length > self._within:
             data = self.cursor.output(kind, min(length - self._within, SLICE), offset + self._within)
@@ -164,7 +164,7 @@ class LogReader:
         return STEP
 
     def _leave_early(self) -> None:
-        """Go on in the next segment, in which times may be earlier again, or end."""
+        """Continue in the next segment, where times may be earlier again, or end."""
         for text in self._texts.values():
             text.skip()
         self._within = 0
@@ -181,7 +181,7 @@ class LogReader:
                 self._told = False
 
     def _tell_gap(self, reason: str, before: int | None, *, keep: bool) -> None:
-        """Tell of a hole, once; `keep` the beginnings of lines that it cuts off, else they belong to it."""
+        """Add a gap, once; `keep` says whether the beginnings of lines before it are returned or belong to the gap."""
         for text in self._texts.values():
             if keep:
                 self._add(text.flush())

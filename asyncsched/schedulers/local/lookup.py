@@ -1,4 +1,4 @@
-"""What is known of the apps of a state directory, whoever runs them."""
+"""Find the apps of a state directory, whichever process runs them."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = ["Apps", "FoundApp", "LookupResult", "describe_all", "described"]
 
 AT_ONCE = 16
 UNFINISHED = 60.0
-"""Seconds after which the start of an app is taken to be cut off, where that cannot be seen."""
+"""Seconds after which an unfinished start counts as failed, if its process cannot be checked."""
 COPY = 86400.0
-"""Seconds after which the copying of a workspace is: it may be done on another machine, and be large."""
+"""The same for copying a workspace, which may be large, and copied on another machine."""
 MANY_REPLICAS = 100
-"""From this number on, records are read and described in a thread."""
+"""Replicas from which records are read and described in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundApp:
-    """An app, as it stands.
+    """An app that was found.
 
     Attributes:
-        record: What its supervisor says, or has written down.
-        supervisor_state: Whether that supervisor is there.
-        alive: Of an app that is lost, the replicas whose first process is still there.
+        record: Its record, from its supervisor or from the disk.
+        supervisor_state: Whether that supervisor is running.
+        alive: For an app without a supervisor, the replicas whose first process is still running.
     """
 
     record: AppRecord
@@ -46,12 +46,12 @@ class FoundApp:
     alive: frozenset[tuple[str, int]] = frozenset()
 
     def is_alive(self, replica: ReplicaRecord) -> bool:
-        """Tell whether a replica's first process is still there."""
+        """Return whether a replica's first process is still running."""
         return (replica.role, replica.k) in self.alive
 
     @property
     def is_open(self) -> bool:
-        """Whether a supervisor runs it, that can be asked."""
+        """Whether a reachable supervisor runs it."""
         return self.supervisor_state is SupervisorState.LED and self.record.finished_ns is None
 
 
@@ -66,51 +66,51 @@ async def described(found: FoundApp) -> DescribeAppResponse:
 
 
 async def describe_all(findings: Mapping[str, LookupResult]) -> dict[str, DescribeAppResponse | AsyncSchedError | None]:
-    """Describe what was found; an error is the answer for its app."""
+    """Describe the found apps; an error is the answer for its app."""
     answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
     budget = budget_of(asyncio.get_running_loop())
     for app_id, found in findings.items():
         answers[app_id] = await described(found) if isinstance(found, FoundApp) else found
-        await budget.breathe()  # many apps may have many replicas together
+        await budget.breathe()  # together, many apps may have many replicas
     return answers
 
 
 class Apps:
-    """Looks for apps: on the disk, and with their supervisors as long as they run.
+    """Finds apps: on the disk, and from their supervisors while they run.
 
     Args:
         home: The state directory.
-        supervisors: How to reach the supervisors.
+        supervisors: Connects to supervisors.
     """
 
     def __init__(self, home: StateDir, supervisors: Supervisors) -> None:
         self._home = home
         self._supervisors = supervisors
-        self._mine: set[str] = set()  # submitted here, and not known to have ended
+        self._mine: set[str] = set()  # submitted by this scheduler, and not known to have ended
         self._watched: dict[str, AppRecord | None] = {}
 
     def submitted(self, app_id: str) -> None:
-        """Take note that our own supervisor runs it, so that it is asked first."""
+        """Record that this process's supervisor runs the app, so that it is asked first."""
         self._mine.add(app_id)
 
     def watch(self, app_id: str) -> None:
-        """Remember the newest record of an app: word of it comes in two ways, and the older may be read later."""
+        """Keep the newest record of an app: records come from two places, and the older one may arrive later."""
         self._watched.setdefault(app_id, None)
 
     def unwatch(self, app_id: str) -> None:
-        """Forget it."""
+        """Stop keeping the newest record of an app."""
         self._watched.pop(app_id, None)
 
     def unwatch_all(self) -> None:
-        """Forget all of them."""
+        """Stop keeping the newest records of all apps."""
         self._watched.clear()
 
     def is_watched(self, app_id: str) -> bool:
-        """Tell whether the newest record of an app is remembered."""
+        """Return whether the newest record of an app is kept."""
         return app_id in self._watched
 
     def newest(self, record: AppRecord) -> AppRecord:
-        """Return the newest record of this run of an app that has been seen, if it is watched."""
+        """Return the newest known record of this run of an app, if it is watched."""
         if record.app_id not in self._watched:
             return record
         known = self._watched[record.app_id]
@@ -120,14 +120,14 @@ class Apps:
         return record
 
     async def find_one(self, app_id: str) -> FoundApp | None:
-        """Look for one app; raise what stands in the way."""
+        """Find one app; raise the error if it cannot be read."""
         found = (await self.find([app_id]))[app_id]
         if isinstance(found, AsyncSchedError):
             raise found
         return found
 
     async def find(self, app_ids: Sequence[str]) -> dict[str, LookupResult]:
-        """Look for apps."""
+        """Find several apps."""
         result: dict[str, LookupResult] = dict.fromkeys(app_ids)
         result.update(await self._ask_own([app_id for app_id in app_ids if app_id in self._mine]))
         others = [app_id for app_id in app_ids if result[app_id] is None]
@@ -174,14 +174,14 @@ class Apps:
                 return dict.fromkeys(app_ids, error)
         result: dict[str, LookupResult] = {app_id: FoundApp(record) for app_id, record in records.items()}
         missing = [app_id for app_id in app_ids if app_id not in records]
-        if missing:  # it has ended, or its supervisor has: what is on the disk by now is its last word
+        if missing:  # the app or its supervisor has ended, so the record on the disk is final
             result.update(await asyncio.to_thread(self._look, missing, asked=True))
         return result
 
     # In a thread
 
     def remove_unfinished(self, app_id: str) -> bool:
-        """Remove what is left of an app whose start or removal was cut off; tell whether it was."""
+        """Remove what is left of an app whose start or removal was interrupted; return whether it was."""
         found = self._home.read(app_id)
         was_starting = isinstance(found, AppRecord) and found.started_ns is None and not _may_start(found)
         cut_off = found is None or was_starting
@@ -190,7 +190,7 @@ class Apps:
         return cut_off
 
     def remove_all_unfinished(self) -> None:
-        """Remove what those have left that were killed while they made an app's directory, or copied its workspace."""
+        """Remove what killed processes left: unfinished directories of apps, and unfinished copies of workspaces."""
         for name in self._home.unfinished():
             made = self._home.changed_at(name)
             pid, _, rest = name[1:].partition("-")
@@ -211,23 +211,23 @@ class Apps:
             return FoundApp(record)
         supervisor_state = _supervisor_state(record)
         if supervisor_state is SupervisorState.LED and asked and not _is_alive(record.supervisor):
-            again = self._home.read(app_id)  # written, perhaps, between the two looks
+            again = self._home.read(app_id)  # it may have been written between the two reads
             if not isinstance(again, AppRecord) or again.finished_ns is not None:
                 return FoundApp(again) if isinstance(again, AppRecord) else again
             record, supervisor_state = again, SupervisorState.LOST
         if record.started_ns is None:
-            return None  # it is being set up: nothing of it runs, and nothing may ever
+            return None  # it is being set up: nothing of it runs, and perhaps never will
         if supervisor_state is not SupervisorState.LOST:
             return FoundApp(record, supervisor_state)
         return FoundApp(record, supervisor_state, frozenset(_alive(record)) if _is_here(record) else frozenset())
 
 
 def _supervisor_state(record: AppRecord) -> SupervisorState:
-    """Tell whether an app's supervisor may be asked."""
+    """Return whether an app's supervisor is running and reachable."""
     here = _here()
     if _is_here(record):
         return SupervisorState.LED
-    # Either this machine has been started anew since, or it was another one.
+    # Either this machine was restarted since, or it was another machine.
     restarted = record.host == here["host"] and record.boot_id != here["boot_id"]
     return SupervisorState.LOST if restarted else SupervisorState.ELSEWHERE
 
@@ -242,9 +242,9 @@ def _here() -> dict[str, str]:
 
 
 def _may_start(record: AppRecord) -> bool:
-    """Tell whether an app that has not started yet may still do so."""
+    """Return whether an app that has not started yet may still start."""
     supervisor_state = _supervisor_state(record)
-    if supervisor_state is SupervisorState.ELSEWHERE:  # its supervisor cannot be seen from here
+    if supervisor_state is SupervisorState.ELSEWHERE:  # its supervisor cannot be checked from here
         return time.time() - record.created_ns / 1e9 < UNFINISHED
     return supervisor_state is SupervisorState.LED and _is_alive(record.supervisor)
 

@@ -1,7 +1,7 @@
-"""From an app, whose images are there, to the processes that are to be started: no I/O.
+"""Turn an app into the request for its processes, without I/O.
 
-The result is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
-`to_wire` makes of it what goes to the supervisor.
+The request is a plain value: it prints readably with its secrets masked, and may be edited before it is sent.
+`to_wire` turns it into the message to the supervisor.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ RANK0 = "TORCHX_RANK0_HOST"
 DEVICES = "CUDA_VISIBLE_DEVICES"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 ELASTIC_LOGS = "PET_LOG_DIR"
-"""Where ``torchrun`` puts the logs of its own workers."""
+"""The variable with the directory for the logs of ``torchrun``'s workers."""
 _ALWAYS_SET = frozenset({RANK0, RESULT_FILE})
-"""Variables of ours that a dry-run sets, whatever the role says."""
+"""Variables that a dry-run always sets, even if the role sets them."""
 LONGEST_NAME = 200
 
 
 @dataclass(repr=False)
 class PopenRequest:
-    """An app as processes.
+    """The request for an app's processes.
 
     Attributes:
         app_id: The app's id.
         log_dir: The directory of the app's logs.
-        role_params: What each role's replicas are started with.
+        role_params: The parameters of each role's replicas.
         role_log_dirs: The directory of each replica's logs.
         inherit: Patterns of the submitter's variables that replicas inherit; None for all.
-        detach: Whether the app outlives its submitter.
+        detach: Whether the app keeps running when its submitter ends.
         grace_period: Seconds between TERM and KILL.
         timeout: Seconds that it may run; None for no limit.
-        merge_streams: Whether stdout and stderr are one pipe.
+        merge_streams: Whether stdout and stderr share one pipe.
         on_failure: What the other replicas do when one has failed.
-        max_log_bytes: How much output is kept.
-        own_tree: Whether `log_dir` was named by the user, and not made up by us.
+        max_log_bytes: How many bytes of output to keep.
+        own_tree: Whether the user named `log_dir`.
     """
 
     app_id: str
@@ -91,11 +91,11 @@ def make_request(
     Args:
         app: The app.
         app_id: The app's id.
-        options: The run options, which have been checked.
-        fetched: Where the image of each role is.
-        log_dir: The directory of the app's logs: that of its state, if the options name none.
+        options: The checked run options.
+        fetched: The image of each role.
+        log_dir: The directory of the app's logs; the directory of its state if the options name none.
         path: The submitter's ``PATH``.
-        extra_paths: What comes before it.
+        extra_paths: Directories before it.
     """
     request = PopenRequest(
         app_id=app_id,
@@ -124,11 +124,11 @@ def make_request(
 
 
 def check_options(options: LocalOpts) -> None:
-    """Raise RunOptionError for a value that cannot be kept."""
+    """Raise RunOptionError for a value out of bounds."""
     check_seconds("grace_period", options.grace_period, least=0)
     check_seconds("timeout", options.timeout)
     if options.max_log_bytes <= 0:
-        raise RunOptionError(f"{options.max_log_bytes} bytes hold no log", key="max_log_bytes")
+        raise RunOptionError(f"max_log_bytes must be at least 1, got {options.max_log_bytes}", key="max_log_bytes")
 
 
 def _replica(
@@ -143,7 +143,7 @@ def _replica(
     directory = log_dir / _replica_directory(role.name, k)
     values = macros.Values(img_root=image.root, app_id=app_id, replica_id=str(k), rank0_env=RANK0)
     applied = values.apply(role)
-    first, last = around  # which hold no macros: they are the submitter's
+    first, last = around  # they come from the submitter, and contain no macros
     path = reveal(applied.env.get("PATH") or (options.env or {}).get("PATH", ""))
     applied.env["PATH"] = path if _is_around(path, first, last) else _join(first, path, last)
     wanted = ["combined"] if options.merge_streams else ["stdout", "stderr"]
@@ -168,13 +168,13 @@ def _join(*paths: str) -> str:
 
 
 def _is_around(path: str, first: str, last: str) -> bool:
-    """Tell whether a role that was told of a request has what a submit puts around its ``PATH``."""
+    """Return whether a ``PATH`` has the directories around it that a submit adds."""
     sep = os.pathsep
     return (not first or f"{path}{sep}".startswith(f"{first}{sep}")) and f"{sep}{path}".endswith(f"{sep}{last}")
 
 
 def split_devices(request: PopenRequest, roles: Sequence[Role], devices: int) -> bool:
-    """Give each replica of a role with GPUs as many as it asks for; tell whether there were enough."""
+    """Assign GPUs to each replica of a role that asks for them; return whether there were enough."""
     if sum(role.num_replicas * max(0, role.resource.gpu) for role in roles) > devices:
         return False
     first = 0
@@ -195,16 +195,16 @@ def to_wire(
     cwd: str,
     workspace: str = "",
 ) -> dict[str, Any]:
-    """Make the message that has an app started; it holds the secrets, and is stored nowhere.
+    """Make the message that starts an app; it contains secrets, and is not stored.
 
     Args:
-        request: What to start.
-        app: What it was made from, for those who ask later.
+        request: The request.
+        app: The app it was made from, for later descriptions.
         session: The session's name.
         digest: The dry-run's digest.
         environ: The submitter's environment.
         cwd: The submitter's working directory.
-        workspace: What the copy of its workspace is called until the app has a directory; empty without one.
+        workspace: The name of the copy of its workspace until the app has a directory; empty without one.
     """
     replicas = [
         _wire_replica(request, role, k, param)
@@ -234,7 +234,7 @@ def to_wire(
 
 
 def _app_of(request: PopenRequest, cwd: str, path: str) -> AppDef:
-    """Return an app that would be started as a request says that was put together by hand."""
+    """Return an app whose request would equal one that was made by hand."""
     roles, keeper = request.role_params.items(), Keeper(request)
     told = [_role_of(request, cwd, path, name, params, keeper) for name, params in roles if params]
     return ToldApp(AppDef("", told), keeper)
@@ -247,9 +247,9 @@ def _role_of(
     role = role_of_command(name, "", *first, len(params))
     elsewhere = [each for each in dict.fromkeys(param.cwd or "/" for param in params) if each != cwd]
     shown = [MASK if why else each for each, why in zip(elsewhere, keeper.words(elsewhere), strict=True)]
-    lost = [f"its replicas are started in {each}" for each in shown]
+    lost = [f"its replicas start in {each}" for each in shown]
     if request.inherit is not None:
-        lost.append("they inherit only some of the submitter's variables (the option copy_env)")
+        lost.append("they inherit only some of the submitter's variables (option copy_env)")
     if options := [name for name in given_options(request) if name not in ("inherit", "own_tree")]:
         lost.append(f"its run options {' and '.join(options)}")
     lost += [f"their {each} is not what a submit would set" for each in _ALWAYS_SET & first[1].keys()]
@@ -267,7 +267,7 @@ def _role_of(
 def _without_ours(
     request: PopenRequest, role: str, k: int, param: ReplicaParam
 ) -> tuple[Sequence[str], dict[str, str]]:
-    """Return what a replica runs, and its environment without what a dry-run has put there for this app alone."""
+    """Return a replica's command, and its environment without what a dry-run adds for this app."""
     log_dir = Path(request.log_dir)
     directory = log_dir / _replica_directory(role, k)
     ours = {
@@ -288,7 +288,7 @@ def _inherited(patterns: Sequence[str] | None, environ: Mapping[str, str]) -> di
 
 def _wire_replica(request: PopenRequest, role: str, k: int, param: ReplicaParam) -> dict[str, Any]:
     logs = _log_directory(request, role, k) if request.own_tree else ""
-    # The request may have been edited: results are looked for beside the log.
+    # The request may have been edited, but results are always read from beside the log.
     result = {RESULT_FILE: str(Path(logs, RESULT))} if logs else {}
     return {
         "role": role,
@@ -317,14 +317,14 @@ def _log_directory(request: PopenRequest, role: str, k: int) -> str:
 
 
 def log_tree(root: Path, session: str) -> Path:
-    """Return the directory of a session's logs below one that the user has named."""
+    """Return the directory of a session's logs below the one that the user named."""
     return root / _directory(session) if session else root
 
 
 def _directory(name: str) -> str:
-    """Return a directory's name for a role or a session, whatever that is called."""
+    """Return a directory name for a role or a session with any name."""
     safe = quote(name, safe=" +=@,:", errors="surrogatepass")
-    if safe.startswith(".") or safe in (STATE, WORKSPACE):  # which lie beside the roles' directories
+    if safe.startswith(".") or safe in (STATE, WORKSPACE):  # these are beside the roles' directories
         safe = f"%{ord(safe[0]):02X}{safe[1:]}"
     if len(safe) > LONGEST_NAME:
         from hashlib import sha256
@@ -334,5 +334,5 @@ def _directory(name: str) -> str:
 
 
 def _replica_directory(role: str, k: int) -> str:
-    """Return where a replica's log lies below its app's directory."""
+    """Return the directory of a replica's log, relative to its app's directory."""
     return f"{_directory(role)}/{k}"

@@ -1,4 +1,4 @@
-"""Processes of this machine."""
+"""The scheduler ``local_cwd``: processes on this machine."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ __all__ = ["LocalScheduler", "create_scheduler"]
 _log = logging.getLogger("asyncsched.schedulers.local")
 
 MANY_REPLICAS = 20
-"""With more than these a request is made in a thread."""
+"""Replicas from which a request is made in a thread."""
 TOO_FEW = "%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs"
 IGNORES = {
-    "max_retries": "a process that failed is not started again",
+    "max_retries": "a process that failed is not restarted",
     "min_replicas": "all replicas start, or none does",
     "mounts": "a process sees the machine's own files",
     "port_map": "a process listens on the machine's own ports",
@@ -79,29 +79,29 @@ IGNORES = {
 }
 
 SETTLING = 5.0
-"""Seconds that ending an app may take beyond its grace period."""
+"""Seconds to allow for ending an app, in addition to its grace period."""
 
 MADE_FROM = {"args": ("entrypoint", "args"), "env": ("env",)}
-"""What of a request is made from which fields of a role."""
+"""Which fields of a role each part of a request is made from."""
 
 
 class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
-    """Runs each replica as a process of this machine, under a supervisor that outlives nothing but it.
+    """Runs each replica as a process on this machine.
 
-    Apps end with the process that submitted them, however that ends, unless they are detached; `close` ends them
-    too. Every process of the same user finds them through the state directory. Resources are not limited, but for
-    GPUs where that is asked for.
+    The replicas run under a supervisor process that ends when its last replica has ended. Apps end with the process
+    that submitted them, even if it is killed, unless they are detached; `close` ends them too. Every process of the
+    same user can find them through the state directory. Resources are not limited, except GPUs on request.
 
     Args:
-        session_name: The session that apps are marked with.
-        image_provider_class: Makes what says where a role's image is, of the run options or of nothing.
-        cache_size: How many of the apps that have ended are kept at least, however old.
-        extra_paths: Directories that come before the submitter's ``PATH``.
-        keep_for: How long ended apps beyond `cache_size` are kept; the first submit removes the others.
-        tunables: What every scheduler takes: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
+        session_name: The session of submitted apps.
+        image_provider_class: Makes the image provider, from the run options or without arguments.
+        cache_size: How many ended apps to keep at least, however old.
+        extra_paths: Directories to put before the submitter's ``PATH``.
+        keep_for: How long to keep ended apps beyond `cache_size`; the first submit removes older ones.
+        tunables: Parameters of every scheduler: `request_timeout`, `retry_for`, `cleanup_timeout`, `clock`.
 
     Raises:
-        ValueError: `cache_size` is not positive.
+        ValueError: `cache_size` is less than 1.
     """
 
     options = LocalOpts
@@ -128,7 +128,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     ) -> None:
         super().__init__(BACKEND, session_name, **tunables)
         if cache_size <= 0:
-            raise ValueError(f"a cache of {cache_size} apps holds none")
+            raise ValueError(f"cache_size must be at least 1, got {cache_size}")
         self._image_provider_class = image_provider_class
         self._extra_paths = tuple(extra_paths or ())
         self._home = StateDir(find_home(os.environ))
@@ -140,7 +140,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     # Submitting
 
     def use_started(self, pending: PendingSupervisor) -> None:
-        """Use a supervisor that has been started ahead, before anything else is done."""
+        """Use a supervisor that was started ahead; call this before any other operation."""
         self._supervisors.use_started(pending)
 
     @override
@@ -155,8 +155,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     async def _patched_request(self, app: AppDef, options: LocalOpts, app_id: str, plan: WorkspacePlan) -> PopenRequest:
         if self._image_provider_class is not CWDImageProvider:
             raise ConfigError(
-                "a workspace cannot be given beside an image provider",
-                why="both say where an app runs",
+                "a workspace cannot be combined with an image provider",
+                why="both set the directory of the app",
                 fix="leave one of them out",
             )
         return await self._made(app, options, app_id, WorkspaceProvider(str(directory_of(self._home, app_id))))
@@ -197,7 +197,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     @override
     def _adopt(self, request: PopenRequest) -> tuple[str, PopenRequest]:
         app_id = self._named(request)
-        # Logs that somebody wants in a place of his own are kept there, and stay there.
+        # Logs in a directory that the user named stay there.
         elsewhere = bool(request.role_log_dirs) and not Path(request.log_dir).is_relative_to(self._home.path)
         return app_id, replace(request, own_tree=request.own_tree or elsewhere)
 
@@ -217,7 +217,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             async with self._supervisors.detached() as connection:
                 await self._within("submit", launch.run(connection))
         else:
-            # Closing waits for what has to end with us.
+            # `close` waits for apps that end with this process.
             self.cleanup_timeout = max(self.cleanup_timeout, request.grace_period + SETTLING)
             own = await self._supervisors.own()
             self._apps.submitted(info.app_id)
@@ -294,7 +294,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         self, app: DescribeAppResponse, replicas: Sequence[ReplicaStatus], query: LogQuery
     ) -> Sequence[LogSource]:
         record = app.native
-        if not isinstance(record, AppRecord):  # a watch has told of it
+        if not isinstance(record, AppRecord):  # a watch reports it
             found = await self._apps.find_one(app.app_id)
             if found is None:
                 return []
@@ -308,14 +308,14 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
         try:
             await self._pruning.close(self.cleanup_timeout)
             await self._supervisors.close(self.cleanup_timeout)
-        finally:  # a supervisor that hangs takes all the time there is
+        finally:  # a hanging supervisor may use up the whole timeout
             self._home.close()
 
 
 def _wire(info: AppDryRunInfo[PopenRequest], workspace: str) -> dict[str, Any]:
     try:
         cwd = working_directory()
-    except ConfigError:  # it was removed, and matters to nothing that is started elsewhere
+    except ConfigError:  # it was removed, which does not matter to replicas with another working directory
         cwd = ""
     return to_wire(
         info.request,

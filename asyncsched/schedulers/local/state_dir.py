@@ -1,16 +1,16 @@
-"""The state directory: where it is, and what lies in it.
+"""The state directory: where it is, and what it contains.
 
 ::
 
     HOME/apps/APP_ID/state.json            the app's record, replaced as a whole
-    HOME/apps/APP_ID/workspace             the copy of its workspace, where it was given one
-    HOME/apps/APP_ID/ROLE/K/index          when which chunk of output was read, and where it lies
-    HOME/apps/APP_ID/ROLE/K/stdout.log     what the replica has written, as it is; also stderr.log, combined.log
-    HOME/apps/APP_ID/ROLE/K/error.json     what the replica says of its own failure
-    HOME/apps/APP_ID/ROLE/K/result.json    what it leaves as its result
-    HOME/supervisors/PID-START.sock        where a supervisor can be asked
+    HOME/apps/APP_ID/workspace             the copy of its workspace, if it has one
+    HOME/apps/APP_ID/ROLE/K/index          the time and the offset of each chunk of output
+    HOME/apps/APP_ID/ROLE/K/stdout.log     the replica's output, unchanged; also stderr.log, combined.log
+    HOME/apps/APP_ID/ROLE/K/error.json     the replica's report of its failure
+    HOME/apps/APP_ID/ROLE/K/result.json    the replica's result
+    HOME/supervisors/PID-START.sock        the socket of a supervisor
 
-Everything here reads and writes files: call it in a thread.
+Everything here reads and writes files, so call it in a thread.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ __all__ = ["StateDir", "Stored"]
 _APP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 LARGEST_RECORD = 256 << 20
 LATE_WORDS = 8
-"""How often an app's directory is emptied: its supervisor may just be writing down that it has ended."""
+"""Tries to remove an app's directory, because its supervisor may be writing the final record."""
 
 
 def _is_app_name(name: str) -> bool:
-    """Tell whether a directory's name can be an app's id."""
+    """Return whether a directory's name can be an app's id."""
     return _APP.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the disk says of an app, by which it is known again.
+    """An app's record on the disk, to recognise the app later.
 
     Attributes:
         app_id: Its id.
-        content: Its record, or why there is none that could be read; None if there is none at all.
+        content: Its record, or the error of reading it; None if there is no record.
     """
 
     app_id: str
     content: AppRecord | AsyncSchedError | None
 
     def is_same(self, now: AppRecord | AsyncSchedError | None) -> bool:
-        """Tell whether what stands there now is the same app, or what is left of one."""
+        """Return whether `now` is the record of the same app, or what is left of one."""
         if isinstance(self.content, AppRecord) and isinstance(now, AppRecord):
             return self.content.run == now.run
         return now is None or type(self.content) is type(now)
@@ -74,7 +74,7 @@ class StateDir:
     """One state directory, held open.
 
     Args:
-        candidates: Where it may be; the first is taken that is there or, if `make` is called, can be made.
+        candidates: Possible paths; the first that exists is used, or with `make` the first that can be made.
     """
 
     def __init__(self, candidates: Sequence[Path]) -> None:
@@ -85,27 +85,27 @@ class StateDir:
         self._lock = threading.Lock()
 
     def choose(self) -> None:
-        """Settle where it is or would be made, without making it."""
+        """Choose its path, without making it."""
         if not self.open():
             self.path = next(filter(_can_be_made, self._candidates), self.path)
 
     def open(self) -> bool:
-        """Open it if it is there; tell whether it is."""
+        """Open it if it exists; return whether it does."""
         with self._lock:
             return self._open()
 
     def _open(self) -> bool:
-        if self._is_closed:  # by someone who did not wait for the thread that this is
+        if self._is_closed:  # closed by a caller that did not wait for this thread
             raise FileNotFoundError(str(self.path))
         return self.fd >= 0 or any(self._try(path) for path in self._candidates)
 
     def make(self) -> None:
-        """Open it, making it if need be.
+        """Open it; make it if needed.
 
         Raises:
-            ConfigError: None of the candidates can be made; says which variable to set.
-            PermissionDeniedError: It belongs to somebody else.
-            SchedulerError: Something else stands where it should be.
+            ConfigError: None of the candidates can be made; the message names the variable to set.
+            PermissionDeniedError: It belongs to another user.
+            SchedulerError: Something else is in its place.
         """
         with self._lock:
             problems = [] if self._open() else [self._make(path) for path in self._candidates if self.fd < 0]
@@ -115,7 +115,7 @@ class StateDir:
                 why="; ".join(problems) or "there is no home directory",
                 fix="set ASYNCSCHED_HOME to a directory of yours that can be written to",
             )
-        for name in (APPS, SUPERVISORS):  # a supervisor could not say what is wrong with them
+        for name in (APPS, SUPERVISORS):  # checked here, because a supervisor could not report what is wrong
             self._make_below(name)
 
     def _make_below(self, name: str) -> None:
@@ -132,7 +132,7 @@ class StateDir:
             ) from error
 
     def _make(self, path: Path) -> str:
-        """Make it there and open it, or return what stands in the way."""
+        """Make it there and open it, or return why that failed."""
         try:
             path.mkdir(0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -154,7 +154,7 @@ class StateDir:
         return True
 
     def close(self) -> None:
-        """Let go of it for good."""
+        """Close it for good."""
         with self._lock:
             self._is_closed = True
             if self.fd >= 0:
@@ -162,11 +162,11 @@ class StateDir:
                 self.fd = -1
 
     def app_path(self, app_id: str) -> Path:
-        """Return an app's directory, to be shown."""
+        """Return an app's directory, for display."""
         return self.path / APPS / app_id
 
     def read(self, app_id: str) -> AppRecord | AsyncSchedError | None:
-        """Return what the disk says of an app; None if there is none of that id."""
+        """Return an app's record, or the error of reading it; None if there is no such app."""
         try:
             with self.below(APPS, app_id) as at:
                 return _read(app_id, at)
@@ -186,9 +186,9 @@ class StateDir:
             return []
 
     def changed_at(self, app_id: str) -> float | None:
-        """Return when an app's record was last replaced; that of one that never got any: when it was made.
+        """Return when an app's record was last replaced; without a record, when its directory was made.
 
-        An unfinished one may be asked about, too.
+        It works for unfinished apps too.
         """
         try:
             with self.below(APPS) as at:
@@ -200,10 +200,10 @@ class StateDir:
             return None
 
     def remove(self, judged: Stored) -> None:
-        """Remove an app with all that is in its directory; one that is not there is fine.
+        """Remove an app with its whole directory; do nothing if it does not exist.
 
-        Only that one is removed: another that has been submitted as the same since is left alone. For what is
-        removed is what lies in the directory that has been opened and read here, wherever its name leads by then.
+        A newer app of the same id is not removed: only the content of the directory that was opened and read here is
+        removed, even if its name leads to another directory by then.
         """
         if not _is_app_name(judged.app_id):
             return
@@ -214,7 +214,7 @@ class StateDir:
             pass
 
     def unfinished(self) -> list[str]:
-        """Return the names under which supervisors make, or have left, directories of apps."""
+        """Return the names of unfinished directories of apps, in use or left behind by supervisors."""
         try:
             with self.below(APPS) as at:
                 return [name for name in os.listdir(at) if name.startswith(".")]  # noqa: PTH208 - a descriptor
@@ -222,7 +222,7 @@ class StateDir:
             return []
 
     def remove_unfinished(self, name: str) -> None:
-        """Remove one of them; its name is given once only."""
+        """Remove one of them; such a name is never used twice."""
         try:
             with self.below(APPS) as at:
                 remove_tree(name, at=at)
@@ -231,10 +231,10 @@ class StateDir:
 
     @contextmanager
     def below(self, *parts: str) -> Generator[int]:
-        """Open a directory in it for a while, none of the way through a link.
+        """Open a directory in it for the block, without following links.
 
         Raises:
-            FileNotFoundError: It is not there, or that cannot be the name of anything of ours.
+            FileNotFoundError: It does not exist, or its name is not valid here.
         """
         fd = self.open_below(*parts)
         try:
@@ -261,7 +261,7 @@ class StateDir:
 
 
 def _read(app_id: str, at: int) -> AppRecord | AsyncSchedError | None:
-    """Return what the record in an app's directory says."""
+    """Return the record in an app's directory, or the error of reading it."""
     try:
         return read_record(app_id, read_regular(STATE, at=at, limit=LARGEST_RECORD))
     except FileNotFoundError:
@@ -277,12 +277,12 @@ def _remove(judged: Stored, apps_at: int) -> None:
     try:
         fd = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=apps_at)
     except NotADirectoryError:
-        remove_file(name, at=apps_at)  # which removes no directory
+        remove_file(name, at=apps_at)  # this does not remove a directory
         return
     try:
         if judged.is_same(_read(name, fd)):
             for _ in range(LATE_WORDS):
-                remove_file(STATE, at=fd)  # first: from then on there is no such app
+                remove_file(STATE, at=fd)  # first: without its record the app no longer exists
                 remove_opened(fd, name, at=apps_at)
                 if not os.listdir(fd):  # noqa: PTH208 - a descriptor
                     break
@@ -297,7 +297,7 @@ def _unreadable(what: str, error: OSError) -> SchedulerError:
 
 def _not_to_be_trusted(path: Path, error: ForeignDirectory) -> PermissionDeniedError:
     return PermissionDeniedError(
-        f"the state directory {path} is not to be trusted",
+        f"the state directory {path} is not safe",
         why=f"it {error.strerror}",
         fix="remove it, or set ASYNCSCHED_HOME to a directory of yours",
         backend=BACKEND,

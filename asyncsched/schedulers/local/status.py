@@ -1,4 +1,4 @@
-"""From an app's record to states: no I/O."""
+"""Derive states from an app's record, without I/O."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ __all__ = ["SupervisorState", "describe_app", "list_row"]
 
 
 class SupervisorState(Enum):
-    """What is known of who runs an app."""
+    """What is known about the supervisor of an app."""
 
-    LED = "its supervisor is there"
-    LOST = "its supervisor is gone, and nobody has written down how it ended"
+    LED = "its supervisor is running"
+    LOST = "its supervisor is gone, and there is no record of how the app ended"
     ELSEWHERE = "it runs on another machine, or in another container"
 
 
 _ASKED = {
     "cancel": "cancelled",
     "kill": "killed",
-    "owner": "stopped because the process that had submitted it ended",
-    "close": "stopped because the scheduler that had submitted it was closed",
+    "owner": "stopped because the process that submitted it ended",
+    "close": "stopped because the scheduler that submitted it was closed",
     "terminated": "stopped because its supervisor was terminated",
     "supervisor": "stopped because its supervisor was killed",
-    "removed": "stopped because its record was removed while it ran, and could not be written anew",
+    "removed": "stopped because its record was removed while it ran, and could not be written again",
 }
-"""Who asked for an app's end, where that makes it a cancelled one."""
+"""What ended an app, by the causes that make it a cancelled one."""
 
-LOST = "its supervisor was killed, so that nobody saw how it ended"
+LOST = "its supervisor was killed, so its end was not recorded"
 
 
 def describe_app(
@@ -50,8 +50,8 @@ def describe_app(
 
     Args:
         record: Its record.
-        supervisor_state: Who runs it.
-        is_alive: Tells, of an app that is lost, whether a replica's first process is still there.
+        supervisor_state: The state of its supervisor.
+        is_alive: Tells, for an app without a supervisor, whether a replica's first process is still running.
     """
     statuses: dict[str, list[ReplicaStatus]] = {}
     for replica in record.replicas:
@@ -143,7 +143,7 @@ def _cause(replica: ReplicaRecord, state: AppState) -> FailureCause | None:
     if replica.reason.startswith(NOT_EXECUTED):
         return FailureCause.CONFIG
     if replica.exit_code is None:
-        return FailureCause.UNKNOWN  # it went with its supervisor
+        return FailureCause.UNKNOWN  # it ended with its supervisor
     return FailureCause.EXIT if replica.signal is None else FailureCause.SIGNAL
 
 
@@ -173,11 +173,11 @@ def _ending(replica: ReplicaRecord) -> str:
 def _message(
     record: AppRecord, replicas: Sequence[ReplicaStatus], state: AppState, supervisor_state: SupervisorState
 ) -> str:
-    """Say why the app failed, or what keeps it from going on."""
+    """Return why the app failed, or what it waits for."""
     if supervisor_state is SupervisorState.ELSEWHERE and not state.is_terminal():
         return f"runs on {record.host}"
     if record.disk_full and not state.is_terminal():
-        return "the disk of its logs is full: its output waits until there is room"
+        return "the disk of its logs is full: its output waits until there is free space"
     blamed = {AppState.FAILED, AppState.RUNNING} if record.ended_by == "timeout" else {AppState.FAILED}
     for replica in replicas:
         if replica.state in blamed and replica.reason and state is not AppState.CANCELLED:
@@ -194,7 +194,7 @@ def _finished(record: AppRecord, state: AppState) -> Any:
 
 
 def _first_error(record: AppRecord) -> str:
-    """Return the error file of the replica that failed first, by its own word or else by its end."""
+    """Return the error file of the replica that failed first, by the time in the file or else by its end."""
     errors = [
         (_error_time(replica.error), replica.finished_ns or 0, replica.error)
         for replica in record.replicas
@@ -206,6 +206,6 @@ def _first_error(record: AppRecord) -> str:
 def _error_time(text: str) -> float:
     try:
         stamp = float(json.loads(text)["message"]["extraInfo"]["timestamp"])
-        return float("inf") if math.isnan(stamp) else stamp  # which would be neither before nor after any other
+        return float("inf") if math.isnan(stamp) else stamp  # NaN does not compare
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return float("inf")

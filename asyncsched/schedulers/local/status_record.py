@@ -1,4 +1,4 @@
-"""What a supervisor writes down about an app, as it is read back: pure, and wary of what is in the file."""
+"""Parse a supervisor's record of an app; the file is not trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BACKEND = "local_cwd"
 
 
 class SpoiltError(SchedulerError):
-    """What is there in an app's place can be read by no release, now or later: it may be deleted unread."""
+    """The record of an app is damaged, and no release can read it; the app may be deleted."""
 
 
 class ReplicaRecord(NamedTuple):
@@ -34,20 +34,20 @@ class ReplicaRecord(NamedTuple):
     Attributes:
         role: Its role's name.
         k: Its number in the role.
-        directory: Where its index is, below the app's directory.
-        logs: The directory of its output, if the user has named one.
+        directory: The directory of its index, relative to the app's directory.
+        logs: The directory of its output, if the user named one.
         pid: Its first process.
-        start: When that started, in ticks since boot; with the pid it names one process.
-        over: Whether it has ended and nothing of it is left.
+        start: When that started, in ticks since boot; with the pid it identifies the process.
+        over: Whether it has ended and no process of it is left.
         stopped: Whether it was asked to end.
-        timed_out: Whether it was ended because it had run for too long.
-        exit_code: What its first process has returned; minus a signal's number if that ended it.
+        timed_out: Whether it was ended by the timeout.
+        exit_code: The exit code of its first process; negative for a signal.
         signal: That signal.
         reason: Why it could not be executed.
         started_ns: When it was started.
         finished_ns: When its first process ended.
         error: Its error file.
-        result_of_another: Number, time and size of a file in the place of its result that was there before it.
+        result_of_another: Inode, time and size of a result file that existed before it started.
     """
 
     role: str
@@ -74,7 +74,7 @@ class SupervisorRecord(NamedTuple):
     Attributes:
         pid: Its worker, which writes the record.
         start: When that started.
-        watcher_pid: The process above it, which sweeps.
+        watcher_pid: Its parent process, which cleans up after it.
         watcher_start: When that started.
         socket: The name of its socket.
     """
@@ -91,24 +91,24 @@ class AppRecord(NamedTuple):
 
     Attributes:
         app_id: Its id.
-        revision: Grows with each change; 0 of one that runs under the first release.
+        revision: Increases with each change; 0 under a supervisor of the first release.
         session: The session that submitted it.
-        name: The name that it was given.
-        digest: What was asked for, hashed.
-        host: The machine that it runs on.
-        boot_id: That machine's run.
-        pid_namespace: Where its process numbers count.
-        supervisor: Who runs it.
+        name: The name in its AppDef.
+        digest: A hash of the app and its options.
+        host: The machine it runs on.
+        boot_id: The boot id of that machine.
+        pid_namespace: The pid namespace of its processes.
+        supervisor: Its supervisor.
         created_ns: When it was submitted.
-        started_ns: When its replicas were let go; None while they are being set up.
+        started_ns: When its replicas started; None while they are being set up.
         finished_ns: When its last replica ended.
-        ended_by: Who asked for its end: ``cancel``, ``kill``, ``stop``, ``timeout``, ``close``, ``owner``,
-            ``terminated``, ``supervisor`` or ``removed``; empty if nobody did.
-        blames: The replica whose failure has stopped the others, as ``role/k``.
-        disk_full: Whether output waits for room on the disk.
-        merge_streams: Whether stdout and stderr are one pipe.
+        ended_by: What ended it: ``cancel``, ``kill``, ``stop``, ``timeout``, ``close``, ``owner``, ``terminated``,
+            ``supervisor`` or ``removed``; empty if nothing did.
+        blames: The replica whose failure stopped the others, as ``role/k``.
+        disk_full: Whether output waits for free space on the disk.
+        merge_streams: Whether stdout and stderr share one pipe.
         log_dir: The directory of its logs.
-        spec: Its roles and metadata, as they may be shown.
+        spec: Its roles and metadata, without secrets.
         replicas: Its replicas, in order.
     """
 
@@ -134,7 +134,7 @@ class AppRecord(NamedTuple):
 
     @property
     def run(self) -> tuple[object, ...]:
-        """What tells a run of an app from all others of its id, and from itself before it had started."""
+        """Identifies this run of the app, among all runs with its id; changes when it starts."""
         return self.host, self.boot_id, self.supervisor, self.created_ns, self.started_ns
 
 
@@ -143,7 +143,7 @@ def read_record(app_id: str, data: bytes) -> AppRecord:
 
     Raises:
         SpoiltError: It is damaged.
-        SchedulerError: It is in a format of a later release.
+        SchedulerError: Its format is that of a later release.
     """
     try:
         found = json.loads(data)
@@ -153,22 +153,22 @@ def read_record(app_id: str, data: bytes) -> AppRecord:
 
 
 def parse_record(app_id: str, found: object) -> AppRecord:
-    """Read what a file or a supervisor tells of an app; fields that are not known are passed over."""
+    """Parse an app's record from a file or a supervisor; unknown fields are ignored."""
     if not isinstance(found, dict):
-        raise _damaged(app_id, "it is no object")
+        raise _damaged(app_id, "it is not a JSON object")
     data = cast("dict[str, Any]", found)
     _check_format(app_id, str(data.get("format", "")))
     try:
         make_app_handle(BACKEND, str(data["session"]), app_id)
         if data["app_id"] != app_id:
-            raise ValueError(f"it is that of {data['app_id']!r}")
+            raise ValueError(f"it is the record of {data['app_id']!r}")
         return _app(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(app_id, f"{type(error).__name__}: {error}") from error
 
 
 def parse_event(app_id: str, message: bytes) -> AppRecord | None:
-    """Read a supervisor's word that an app has changed; None if it does not hold a record that can be read."""
+    """Parse a supervisor's message of a change; None if it has no readable record."""
     try:
         event: dict[str, object] = json.loads(message)
         return parse_record(app_id, event["app"])
@@ -179,7 +179,7 @@ def parse_event(app_id: str, message: bytes) -> AppRecord | None:
 def _check_format(app_id: str, version: str) -> None:
     major = version.partition(".")[0]
     if not major.isdecimal():
-        raise _damaged(app_id, "it names no format")
+        raise _damaged(app_id, "it has no format version")
     if int(major) > FORMAT[0]:
         raise SchedulerError(
             f"cannot read the record of {app_id}",

@@ -1,4 +1,4 @@
-"""Having an app started as a whole, and taking it back."""
+"""Start an app as a whole, and remove it if that fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["LocalSubmission"]
 LOOK_EVERY = 0.05
 
 OrRemoved = Callable[[str, Callable[[], Coroutine[Any, Any, None]]], AbstractAsyncContextManager[None]]
-"""Removes an app when what is inside fails or is cancelled."""
+"""A context manager that removes an app when its block fails or is cancelled."""
 
 
 class LocalSubmission:
@@ -33,11 +33,11 @@ class LocalSubmission:
 
     Args:
         home: The state directory.
-        apps: Tells whether it is there already.
+        apps: Finds out whether it exists already.
         info: The app.
-        wire: The app as its supervisor gets it.
-        or_removed: Guards what stands between a submit and its answer.
-        clock: Tells the time.
+        wire: The message to its supervisor.
+        or_removed: Guards the time between a submit and its answer.
+        clock: The time source.
     """
 
     def __init__(
@@ -58,21 +58,21 @@ class LocalSubmission:
         self._clock = clock
 
     async def run(self, connection: SupervisorConnection) -> None:
-        """Have it started, or find it there."""
+        """Start it, or find it already submitted."""
         while not await self._submit(connection):
             if await self._is_there():
                 return
 
     async def _submit(self, connection: SupervisorConnection) -> bool:
-        """Have the app started; tell whether it was, or one of its id is there."""
+        """Start the app; return whether it was started, or an app of its id exists."""
         app_id = self._info.app_id
         launching = asyncio.ensure_future(connection.call("submit", app=self._wire))
 
         async def remove() -> None:
             try:
-                answer = await launching  # it starts as a whole or not at all; which one is known in a moment
+                answer = await launching  # it starts as a whole or not at all, and the answer comes soon
             except InvalidRequestError:
-                return  # it has not even been sent
+                return  # it was not sent yet
             if "error" not in answer:
                 await self._remove(connection, parse_record(app_id, answer["app"]))
 
@@ -85,18 +85,18 @@ class LocalSubmission:
         raise translate({**answer, "message": self._shown(answer.get("message", ""))}, "submit", app_id=app_id)
 
     def _shown(self, message: object) -> str:
-        """Return what a supervisor says of the app, without the app's secrets, which it knows as plain texts."""
+        """Return a supervisor's message about the app without the app's secrets, which it has as plain text."""
         return redact(str(message), find_secrets(self._info.request, self._info.app, self._info.cfg))
 
     async def _remove(self, connection: SupervisorConnection, app: AppRecord) -> None:
-        """End an app of ours at once, and leave no trace of it."""
+        """End this app at once, and remove every trace of it."""
         await connection.call("kill", app_id=app.app_id)
         while (await connection.call("forget", app_id=app.app_id)).get("error"):
             await self._clock.sleep(LOOK_EVERY)
         await asyncio.to_thread(self._home.remove, Stored(app.app_id, app))
 
     async def _is_there(self) -> bool:
-        """Tell whether the app that is to be submitted is there; False, after a pause, if it is just being started."""
+        """Return whether the app exists already; False, after a pause, while it is just being started."""
         found = await self._apps.find_one(self._info.app_id)
         if found is None:
             if not await asyncio.to_thread(self._apps.remove_unfinished, self._info.app_id):

@@ -1,4 +1,4 @@
-"""Workspaces of local apps: a copy for each, which is moved into the app's directory as it starts."""
+"""Workspaces of local apps: each app gets a copy, which is moved into its directory when it starts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LocalWorkspaces(CopiedWorkspaces):
 
     @override
     async def build(self, plan: WorkspacePlan, app_id: str) -> None:
-        """Copy what a dry-run has shown; `copied` hands it on."""
+        """Copy the workspace of a dry-run; `copied` returns the copy."""
         from asyncsched.workspace.directory import copy_planned
 
         name = await asyncio.to_thread(self._make_name, app_id)
@@ -56,12 +56,12 @@ class LocalWorkspaces(CopiedWorkspaces):
 
     def _make_name(self, app_id: str) -> str:
         self._home.make()
-        # As of a supervisor: what a process that was killed has left unfinished is removed like that.
+        # Named like a supervisor's unfinished directories, so that it is removed like those if this process is killed.
         return unfinished_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}{COPIED}")
 
     @asynccontextmanager
     async def copied(self, app_id: str) -> AsyncGenerator[str]:
-        """Hand out the name of an app's copy, empty if there is none; remove it if nobody has moved it away."""
+        """Yield the name of an app's copy, empty if there is none; afterwards remove it unless it was moved."""
         name = self._copied.pop(app_id, "")
         try:
             yield name
@@ -71,5 +71,5 @@ class LocalWorkspaces(CopiedWorkspaces):
 
 
 def directory_of(home: StateDir, app_id: str) -> Path:
-    """Return where an app finds the copy of its workspace."""
+    """Return the directory of an app's copy of its workspace."""
     return home.app_path(app_id) / WORKSPACE

@@ -202,7 +202,7 @@ class SubmitContract:
 
         with pytest.raises(UsageError) as caught:
             await rig.scheduler.schedule(info)
-        assert f"the request names the app {other.app_id}, and its dry-run the app {info.app_id}" in str(caught.value)
+        assert f"the request has the app id {other.app_id}, but its dry-run has {info.app_id}" in str(caught.value)
         assert "the id is fixed at the dry-run" == caught.value.why
         assert [None, None] == [await rig.scheduler.describe(each.app_id) for each in (info, other)]
 
@@ -352,7 +352,7 @@ class SubmitContract:
             found = await rig.ended(await rig.submit(app))
             assert "\ud800" not in str(fields)
             await rig.submit(AppDef(found.name, found.roles))
-        if "half a character" in str(caught.value):
+        if "a lone surrogate" in str(caught.value):
             assert f"role 'main': {place} " in str(caught.value)
 
     async def test_secrets_are_sent_but_never_shown(self, rig: ContractRig) -> None:

@@ -40,7 +40,7 @@ class WorkspaceContract:
             pytest.skip("this backend supports workspaces")
 
         for call in (rig.scheduler.submit, rig.scheduler.submit_dryrun):
-            with pytest.raises(ValueError, match=r"takes no workspace.*local_cwd"):
+            with pytest.raises(ValueError, match=r"does not support a workspace.*local_cwd"):
                 await call(rig.app(), rig.cfg, str(tmp_path))
 
     async def test_an_app_finds_the_files_of_its_workspace(self, rig: ContractRig, workspace: str) -> None:

@@ -43,7 +43,7 @@ def test_who_greets_learns_who_it_is(supervisor: Supervisor, visitor: Talk) -> N
 def test_another_protocol_is_named(visitor: Talk) -> None:
     answer = visitor.ask("hello", protocol=99)
 
-    assert ("protocol", f"the supervisor speaks protocol {formats.PROTOCOL}, not 99") == (
+    assert ("protocol", f"the supervisor uses protocol {formats.PROTOCOL}, not 99") == (
         answer["error"],
         answer["message"],
     )
@@ -213,6 +213,6 @@ def test_a_place_that_is_not_ours_is_told(home: Path, tmp_path: Path, name: str,
     (home / name).unlink()
     (home / name).mkdir()
     (home / name).chmod(0o777)
-    with pytest.raises(RefusedError, match=f"in its state directory: {name}: can be written by others"):
+    with pytest.raises(RefusedError, match=f"in its state directory: {name}: is writable by other users"):
         Supervisor(home)
     assert [] == list(home.glob("crash.*"))

@@ -35,11 +35,11 @@ REFUSED: dict[str, tuple[Message, str]] = {
     "a directory": (replica("/usr"), "/usr: is a directory"),
     "no command": (replica(""), "the command is empty"),
     "no directory": (shell("exit", cwd="/no/such/dir"), "/no/such/dir: cannot enter the working directory"),
-    "NUL in an argument": (replica("/bin/echo", "a\0b"), "argument 1 holds a NUL byte"),
-    "NUL in a value": (shell("exit", env={"A": "secret\0"}), "variable 'A' holds a NUL byte"),
-    "NUL in the directory": (shell("exit", cwd="/\0"), "the working directory holds a NUL byte"),
+    "NUL in an argument": (replica("/bin/echo", "a\0b"), "argument 1 contains a NUL byte"),
+    "NUL in a value": (shell("exit", env={"A": "secret\0"}), "variable 'A' contains a NUL byte"),
+    "NUL in the directory": (shell("exit", cwd="/\0"), "the working directory contains a NUL byte"),
     "a lone surrogate": (replica("/bin/echo", "\ud800"), "argument 1 is not a text that this machine can encode"),
-    "no variable": (shell("exit", env={"A=B": ""}), "not the name of a variable: 'A=B'"),
+    "no variable": (shell("exit", env={"A=B": ""}), "not a valid variable name: 'A=B'"),
     "a long argument": (replica("/bin/echo", "x" * (128 << 10)), "argument 1 is too long"),
     "long arguments": (replica("/bin/echo", *["x" * 100_000] * 70), "the arguments and the environment are too long"),
 }
@@ -68,8 +68,8 @@ def test_what_cannot_start_is_refused_and_nothing_has_run(supervisor: Supervisor
         ("#!/no/such/interpreter -x\n", 0o755, "its interpreter '/no/such/interpreter' does not exist"),
         ("#!/bin/sh\r\n", 0o755, r"its interpreter '/bin/sh\r' does not exist"),
         ("#!/etc/passwd\n", 0o755, "its interpreter '/etc/passwd' is not executable"),
-        ("echo hello\n", 0o755, "is neither a program nor a script that begins with #!"),
-        ("", 0o755, "is neither a program nor a script that begins with #!"),
+        ("echo hello\n", 0o755, "is neither a binary nor a script that begins with #!"),
+        ("", 0o755, "is neither a binary nor a script that begins with #!"),
     ],
 )
 def test_a_script_that_cannot_be_executed_is_refused(
@@ -259,7 +259,7 @@ def test_a_child_that_is_killed_while_it_is_set_up_fails_all(supervisor: Supervi
         os.kill(held_up(supervisor), signal.SIGKILL)
         answer = supervisor.hear()
 
-    assert "replica role/1 cannot start: it was ended while it was set up" == answer["message"]
+    assert "replica role/1 cannot start: it ended during its setup" == answer["message"]
     eventually_blocking(lambda: below(supervisor) == [])
     assert not (tmp_path / "ran").exists()
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from .ownership import Ownership
 
 TAKEN = NOT_EMPTY | {errno.ENOTDIR}
-"""Errors of taking a name that somebody has."""
+"""Errors of a rename to a name that is in use."""
 
 TIMEOUT = "timeout"
-"""What ends an app that has run for too long."""
+"""The cause of an end by the timeout."""
 
 LARGEST_SEGMENT = 64 << 20
 SMALLEST_SEGMENT = 4 << 10
@@ -37,7 +37,7 @@ _serial = itertools.count(1)
 
 
 class AppOwner(Protocol):
-    """What an app and its replicas ask of the worker."""
+    """The worker, as its apps and replicas see it."""
 
     loop: Loop
     ownership: Ownership
@@ -46,18 +46,18 @@ class AppOwner(Protocol):
     largest_file: int
 
     def look_again(self, replica: Replica) -> None:
-        """Call `settle` after this round, with the processes that are left of the replica."""
+        """Call `settle` after this round, with the remaining processes of the replica."""
 
     def app_changed(self, app: App) -> None:
-        """Save the app's record and tell its watchers after this round."""
+        """Save the app's record and notify its watchers after this round."""
 
 
 class App:
-    """What was asked for, what has become of it, and how its end is brought about.
+    """One app: its request, its state, and how it is ended.
 
     Attributes:
-        launch: What starts it, until it runs or cannot.
-        at: Its directory, once that has been made.
+        launch: Starts it; None once it is running or has failed to start.
+        at: The descriptor of its directory, once that exists.
     """
 
     def __init__(self, owner: AppOwner, spec: dict[str, Any]) -> None:
@@ -83,28 +83,28 @@ class App:
         self._max_log_bytes: int = spec["max_log_bytes"]
         self._ended_segments: deque[tuple[Replica, int]] = deque()
         self._ended_bytes = 0
-        # A quarter of all that is kept is what is being written to; what has ended can be dropped.
+        # Segments being written take at most a quarter of the limit; the rest can be dropped.
         share = self._max_log_bytes // (4 * max(1, len(spec["replicas"])))
         self.segment_bytes = min(max(share, SMALLEST_SEGMENT), LARGEST_SEGMENT, owner.largest_file)
         self.replicas = [Replica(owner, self, number, each) for number, each in enumerate(spec["replicas"])]
 
     @property
     def is_over(self) -> bool:
-        """Whether every replica has ended and nothing of them is left."""
+        """Whether every replica has ended and none of their processes is left."""
         return self.finished_ns is not None
 
     @property
     def is_ending(self) -> bool:
-        """Whether its end has been asked for."""
+        """Whether it is being ended."""
         return bool(self.ended_by)
 
     @property
     def has_grace(self) -> bool:
-        """Whether its processes are still given time to end by themselves."""
+        """Whether its processes still have grace time."""
         return time.monotonic() < self._deadline
 
     def changed(self) -> None:
-        """Have the record saved and the watchers told."""
+        """Have the record saved and the watchers notified."""
         self.revision += 1
         if self.started_ns is not None:
             self._owner.app_changed(self)
@@ -112,10 +112,10 @@ class App:
     # Its beginning
 
     def make_directory(self, apps_at: int) -> None:
-        """Make its directory, with a record by which others can tell that somebody is at it, and who.
+        """Make its directory, with a record that shows other processes who is starting it.
 
         Raises:
-            LaunchError: It is there already, or cannot be made.
+            LaunchError: It exists already, or cannot be made.
         """
         name: str = self.spec["dir"]
         workspace: str = self.spec.get("workspace", "")  # a client of the first release does not know it
@@ -129,10 +129,10 @@ class App:
             raise _unsaved(error, "the app's directory cannot be made") from None
 
     def _place(self, apps_at: int, workspace: str = "") -> None:
-        """Put its directory in its place, with the record in it from the first moment on.
+        """Put its directory in place, with the record already in it.
 
-        It is made under another name. One that were made in its place, and empty for a moment, could not be told
-        from what a removal has left of an earlier app; of that, an empty directory gives way here.
+        It is made under another name and renamed. A directory made in place would be empty for a moment, like what a
+        removal leaves of an earlier app; such an empty directory is replaced here.
         """
         name: str = self.spec["dir"]
         unfinished = unfinished_name(self._owner.identity["pid"], self._owner.identity["start"], self.serial, name)
@@ -143,7 +143,7 @@ class App:
             write_atomic(STATE, self.encoded(), at=at)
             os.rename(unfinished, name, src_dir_fd=apps_at, dst_dir_fd=apps_at)
             unfinished = name
-            if workspace:  # copied by who submits the app: from here on it is a part of the app, and goes with it
+            if workspace:  # the submitter copied it; from here on it belongs to the app
                 os.rename(workspace, WORKSPACE, src_dir_fd=apps_at, dst_dir_fd=at)
         except OSError:
             if at >= 0:
@@ -155,21 +155,21 @@ class App:
         self.at = at
 
     def place_again(self, apps_at: int) -> None:
-        """Put a directory of its own in its place where that was removed, and go on with its logs there.
+        """Make its directory again after it was removed, and continue its logs there.
 
         Raises:
             OSError: It cannot be made, or another app has been submitted there.
         """
         before = self.at
         self._place(apps_at)
-        os.dup2(self.at, before, inheritable=False)  # by that number its replicas know it
+        os.dup2(self.at, before, inheritable=False)  # its replicas refer to it by this number
         os.close(self.at)
         self.at = before
         for replica in self.replicas:
             replica.begin_log_anew()
 
     def mark_started(self) -> None:
-        """Write down that it runs: that has to be known before it does.
+        """Record that it runs, before it does.
 
         Raises:
             LaunchError: It cannot be written.
@@ -186,15 +186,15 @@ class App:
         for replica in self.replicas:
             replica.begin()
         if self._timeout is not None:
-            app = weakref.ref(self)  # it may be over long before, and is not kept for this
+            app = weakref.ref(self)  # the app may end long before, and this must not keep it alive
             self._owner.loop.call_later(self._timeout, lambda: _time_out(app()))
 
     # Its end
 
     def terminate(self, why: str, *, grace: bool = True) -> None:
-        """Ask every process of the app to end, and see to it that it does: at once if there is no `grace`.
+        """End every process of the app, at once without `grace`.
 
-        One whose end has been asked for before keeps the time that it was given, unless there is none any more.
+        An app that is already ending keeps its grace time, unless this call has no `grace`.
         """
         if self.is_over or self.started_ns is None:
             return
@@ -206,7 +206,7 @@ class App:
             self._kill(KILL_EVERY[0])
 
     def _cancel_instead(self) -> None:
-        """Make a cancelled one of an app that was ending by itself."""
+        """Turn an app that was ending by itself into a cancelled one."""
         self.ended_by = "cancel"
         for each in self.replicas:
             if each.timed_out and not each.has_exited:
@@ -214,7 +214,7 @@ class App:
         self.changed()
 
     def time_out(self) -> None:
-        """End what has not ended in time."""
+        """End the replicas that exceeded the timeout."""
         live = [each for each in self.replicas if not each.has_exited]
         if self.is_ending or not live:
             return
@@ -237,13 +237,13 @@ class App:
             self._owner.look_again(each)
 
     def ask(self, pids: Iterable[int]) -> None:
-        """Ask processes to end that were not there when the others were asked."""
+        """Send TERM to processes that appeared after the others got it."""
         new = set(pids) - self._asked
         self._asked |= new
         ask_to_end((), new)
 
     def _kill(self, look_after: float) -> None:
-        """End every process, and look again until there is none that could be ended."""
+        """Kill every process, and repeat until none is left that can be killed."""
         self._deadline = 0.0
         if self.is_over:
             return
@@ -256,7 +256,7 @@ class App:
             self._owner.loop.call_later(look_after, lambda: self._kill(min(2 * look_after, KILL_EVERY[1])))
 
     def replica_exited(self, replica: Replica) -> None:
-        """Take note that a replica's first process has ended, and of what that means for the others."""
+        """Handle the end of a replica's first process, which may stop the others."""
         self.changed()
         failed = replica.exit_code != 0
         if failed and self.spec["on_failure"] == "stop" and not self.is_ending and self.started_ns is not None:
@@ -264,7 +264,7 @@ class App:
             self.terminate("stop")
 
     def replica_over(self) -> None:
-        """Take note that a replica is over."""
+        """Handle the end of a replica."""
         if all(each.is_over for each in self.replicas):
             self.finished_ns = max(self.started_ns or 0, *(each.finished_ns or 0 for each in self.replicas))
         self.changed()
@@ -272,7 +272,7 @@ class App:
     # Its log
 
     def segment_ended(self, replica: Replica, size: int) -> None:
-        """Count a segment that will not grow any more, and drop the oldest beyond the bound."""
+        """Count a finished segment, and drop the oldest ones beyond the limit."""
         self._ended_segments.append((replica, size))
         self._ended_bytes += size
         growing = len(self.replicas) * self.segment_bytes
@@ -284,7 +284,7 @@ class App:
     # Its record
 
     def save(self) -> None:
-        """Replace the record on the disk; raises OSError if it cannot be written, and the old one stands."""
+        """Replace the record on the disk; on OSError the old record remains."""
         write_atomic(STATE, self.encoded(), at=self.at)
 
     def encoded(self) -> bytes:
@@ -292,7 +292,7 @@ class App:
         return json.dumps(self.record(), separators=(",", ":")).encode()
 
     def record(self) -> dict[str, Any]:
-        """Return what is told of it, here and in the file."""
+        """Return its record, for messages and for the file."""
         return {
             "format": FORMAT_NAME,
             "app_id": self.app_id,
@@ -316,19 +316,19 @@ class App:
         }
 
     def remove(self, apps_at: int) -> None:
-        """Remove what has been made for an app that has run no code."""
+        """Remove everything made for an app that has run no code."""
         for replica in self.replicas:
-            replica.close()  # Removing takes descriptors, and there may be no others left.
+            replica.close()  # removing needs descriptors, and no others may be left
         for replica in reversed(self.replicas):
-            replica.remove_log()  # The first has made the directories that the others use too.
+            replica.remove_log()  # the first made the directories that the others share
         try:
             remove_file(STATE, at=self.at)
             remove_opened(self.at, self.spec["dir"], at=apps_at)
         except OSError:
-            pass  # What is left has no app that has started in it; this process has others to look after.
+            pass  # nothing has started in what is left, and this process has other apps
 
     def close(self) -> None:
-        """Let go of everything that is open for it."""
+        """Close everything that is open for it."""
         for replica in self.replicas:
             replica.close()
         if self.at >= 0:
@@ -343,5 +343,5 @@ def _time_out(app: App | None) -> None:
 
 def _unsaved(error: OSError, what: str = "its record cannot be written") -> LaunchError:
     if error.errno in DISK_FULL:
-        return LaunchError("the state directory has no room left on its disk", errno=error.errno, ours=True)
+        return LaunchError("no space left on the disk of the state directory", errno=error.errno, ours=True)
     return LaunchError(f"{what}: {error.strerror}", errno=error.errno, ours=True)

@@ -1,8 +1,8 @@
-"""What a replica does between fork and exec: set itself up, tell, and wait until all the others are good too.
+"""Set up a replica between fork and exec: prepare, report, and wait until all replicas are ready.
 
-Little of it, and plainly: each page that is touched here is copied or mapped anew, which is most of what a start costs.
-That is why `signal` of the standard library, which goes through an enum, is not used, and why one child of those that
-look for the same program looks for it: each of the two took a seventh of a start and more.
+The code is short and simple, because each memory page that is touched here is copied or mapped again, which is most of
+the cost of a start. So the standard library's `signal`, which uses an enum, is avoided, and only one of the children
+with the same program searches for it: each of the two took at least a seventh of a start.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .process_tree import die_with_parent
 
 if TYPE_CHECKING:
     from signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
-else:  # what is under `signal`, and is not described to type checkers
+else:  # the module under `signal`, for which type checkers have no stubs
     from _signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
 
 
 class Setup:
-    """The descriptors that every child of one launch shares.
+    """The descriptors that all children of one launch share.
 
     Attributes:
-        reports_read: Where the parent reads what children report.
+        reports_read: The descriptor from which the parent reads the children's reports.
     """
 
     def __init__(self, null: int, limits: Limits) -> None:
@@ -37,7 +37,7 @@ class Setup:
         self.parent = os.getpid()
         self.reports_read, self._reports = os.pipe2(os.O_CLOEXEC)
         try:
-            # A child reads from the gate before it executes anything; its end without a byte means: do not.
+            # A child reads from the gate before exec; end of file without a byte means: do not execute.
             self._gate, self._gate_write = os.pipe2(os.O_CLOEXEC)
         except OSError:
             os.close(self.reports_read)
@@ -54,47 +54,48 @@ class Setup:
     # The parent's side
 
     def close_childrens_ends(self) -> None:
-        """Close what only children need, so that the reports end with the last of them."""
+        """Close the descriptors that only children need, so that the reports end with the last child."""
         self._close(self._reports, self._gate)
 
     def open_gate(self, children: int) -> None:
-        """Let all children go on."""
+        """Let all children continue."""
         try:
             os.write(self._gate_write, b"." * children)
         except BrokenPipeError:
-            pass  # All have been killed meanwhile, which is an end like any other.
+            pass  # all were killed in the meantime, which is handled like any other end
         self._close(self._gate_write)
 
     def close(self) -> None:
-        """Let go of everything; a child that waits at the gate ends."""
+        """Close everything; a child that waits at the gate ends."""
         self._close(*self._open)
 
     # The children's side
 
     def begin(self) -> None:
-        """Do not hold open the gate for oneself."""
+        """Close this child's copy of the gate's write end."""
         os.close(self._gate_write)
 
     def report(self, line: str) -> None:
-        """Say one thing, at once and in one piece."""
+        """Report one line, at once and in one write."""
         text = " ".join(line.split()).encode("utf-8", "replace")
         os.write(self._reports, text[:2000] + b"\n")
 
     def wait_at_gate(self) -> bool:
-        """Wait for the others; tell whether to go on."""
+        """Wait for the others; return whether to continue."""
         return bool(os.read(self._gate, 1))
 
 
 class Plan(NamedTuple):
-    """What a child is to become.
+    """What a child will execute.
 
     Attributes:
         number: The replica's number in its app.
-        spec: The replica as it was asked for.
-        outputs: The ends of its pipes that it writes to, stdout first.
+        spec: The replica's part of the request.
+        outputs: The write ends of its pipes, stdout first.
         tag: Its tag.
         mark: Its mark.
-        finds_program: Whether it finds its program before the gate; else another one does, whose program is the same.
+        finds_program: Whether it searches for its program before the gate; if not, another child with the same
+            program does.
     """
 
     number: int
@@ -118,7 +119,7 @@ def become(setup: Setup, plan: Plan, common_env: Mapping[str, str]) -> NoReturn:
             put_tag(plan.tag)
             env = {**common_env, **spec["env"], MARK: plan.mark}
             os.execve(program or _find(spec, common_env), spec["argv"], env)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it
+    except BaseException as error:  # noqa: BLE001 - the parent must get any error
         setup.report(f"{plan.number} {errno_of(error)} {describe(error)}")
     finally:
         os._exit(127)
@@ -129,21 +130,21 @@ def _find(spec: dict[str, Any], common_env: Mapping[str, str]) -> str:
 
 
 def search_path(spec: dict[str, Any], common_env: Mapping[str, str]) -> str:
-    """Return where a replica's program is searched for."""
+    """Return the ``PATH`` in which a replica's program is searched."""
     path: str = spec["env"].get("PATH", common_env.get("PATH", os.defpath))
     return path
 
 
 def errno_of(error: BaseException) -> int:
-    """Return the kernel's number for an error; 0 if it has none."""
+    """Return the errno of an error; 0 if it has none."""
     return (error.errno or 0) if isinstance(error, OSError) else 0
 
 
 def describe(error: BaseException) -> str:
-    """Return one line that says what stands in the way."""
+    """Return one line that describes an error."""
     if not isinstance(error, OSError):
         return str(error) or type(error).__name__
-    names_file = error.filename and error.errno not in USED_UP  # which was not the file's fault
+    names_file = error.filename and error.errno not in USED_UP  # those are not the file's fault
     return f"{error.filename}: {error.strerror}" if names_file else str(error.strerror)
 
 
@@ -154,8 +155,8 @@ def _prepare(setup: Setup, outputs: list[int]) -> None:
     if os.getppid() != setup.parent:
         os._exit(127)
     set_wakeup_fd(-1)
-    # One that comes between the gate and exec must not be taken by the handler that we have inherited. What else
-    # is handled is as it was by default after exec; nothing is ignored.
+    # A TERM between the gate and exec must not reach the inherited handler. exec resets other handlers to the default;
+    # no signal is ignored.
     signal(SIGTERM, SIG_DFL)
     os.dup2(setup.null, 0)
     os.dup2(outputs[0], 1)
@@ -163,8 +164,8 @@ def _prepare(setup: Setup, outputs: list[int]) -> None:
 
 
 def _enter(directory: str) -> None:
-    if "\0" in directory:  # what Python says of it depends on the release
-        raise ValueError("the working directory holds a NUL byte")
+    if "\0" in directory:  # Python's message for this depends on its release
+        raise ValueError("the working directory contains a NUL byte")
     try:
         os.chdir(directory)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Find this folder without the package around it, and start.
+"""Start the supervisor from this folder, without importing the package around it.
 
-Run as ``python -I -S boot.py``: no site-packages, none of the user's variables, a fifth of a second saved.
+Run as ``python -I -S boot.py``: without site-packages and the user's variables, which saves a fifth of a second.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # Last on the path, so that nothing beside this folder can stand in for a module of the standard library.
+    # Last on the path, so that nothing beside this folder can replace a module of the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     from supervisor.main import main  # type: ignore[import-not-found,unused-ignore]
 

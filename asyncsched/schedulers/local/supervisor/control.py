@@ -1,4 +1,4 @@
-"""JSON lines from the owner and from other processes of the same user."""
+"""Exchange JSON lines with the owner and with other processes of the same user."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PEERCRED = struct.Struct("3i")
 
 
 class ControlConnection:
-    """Messages from and to one process.
+    """A connection to one process.
 
     Args:
         loop: The worker's loop.
         sock: A stream socket.
         on_message: Called with each message, and with this connection.
-        on_close: Called once, when the other side is gone.
+        on_close: Called once, when the connection has ended.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class ControlConnection:
             self.close()
 
     def send(self, message: Message) -> None:
-        """Send a message, however long, or keep it until there is room; one who never reads is let go."""
+        """Send a message of any length, buffering it if needed; a peer that never reads is disconnected."""
         self.send_line(encode(message))
 
     def send_line(self, line: bytes) -> None:
-        """Send a message that has been encoded, its newline included."""
+        """Send an encoded message, including its newline."""
         if not self._open:
             return
         if len(self._outgoing) > LONGEST_BACKLOG:
@@ -102,7 +102,7 @@ class ControlConnection:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the other side does not read what it is sent."""
+        """Whether the peer has not read everything yet."""
         return len(self._outgoing) > LONG_BACKLOG
 
     def _flush(self) -> None:
@@ -118,7 +118,7 @@ class ControlConnection:
         self._loop.modify(self._sock.fileno(), wanted)
 
     def close(self) -> None:
-        """Let go of the other side; `on_close` hears of it."""
+        """Close the connection and call `on_close`."""
         if self._open:
             self._open = False
             self._loop.remove(self._sock.fileno())
@@ -127,13 +127,13 @@ class ControlConnection:
 
 
 class Listener:
-    """The socket in the state directory, where other processes of the same user come in.
+    """The socket in the state directory, to which other processes of the same user connect.
 
     Args:
         loop: The worker's loop.
-        at: The directory that the socket lies in.
+        at: The descriptor of the socket's directory.
         name: The socket's name.
-        admit: Called with the socket of each that may come in.
+        admit: Called with each accepted socket.
     """
 
     def __init__(self, loop: Loop, *, at: int, name: str, admit: Callable[[socket.socket], object]) -> None:
@@ -143,7 +143,7 @@ class Listener:
         self._admit = admit
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._sock.setblocking(False)
-        # A socket's address has room for 107 bytes; this way it is short wherever the state lies.
+        # A socket's address has at most 107 bytes; this form is short for any state directory.
         mask = os.umask(0o177)
         try:
             self._sock.bind(f"/proc/self/fd/{at}/{name}")
@@ -162,7 +162,7 @@ class Listener:
         except BlockingIOError:
             return 0
         except OSError:
-            # Out of descriptors, most likely: who waits is let in when there are some.
+            # Probably out of descriptors: waiting peers are accepted later.
             self._loop.remove(self._sock.fileno())
             self._loop.call_later(ACCEPT_AGAIN, self._open)
             return 0
@@ -174,25 +174,25 @@ class Listener:
         return 0
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept no more connections."""
         self._loop.remove(self._sock.fileno())
         self._sock.close()
         try:
             os.unlink(self._name, dir_fd=self._at)
         except OSError:
-            pass  # The state directory may have been removed under us.
+            pass  # the state directory may have been removed
 
 
 def answer_hello(message: Message, **more: object) -> Message:
-    """Return the answer to a greeting: what is spoken here, or that it is another language."""
+    """Return the answer to a greeting: this supervisor's protocol, or an error for another one."""
     spoken = message.get("protocol")
     if spoken != PROTOCOL:
-        return {"error": "protocol", "message": f"the supervisor speaks protocol {PROTOCOL}, not {spoken}"}
+        return {"error": "protocol", "message": f"the supervisor uses protocol {PROTOCOL}, not {spoken}"}
     return {"protocol": PROTOCOL, **more}
 
 
 def refuse(sock: socket.socket, why: str, errno: int) -> None:
-    """Answer the owner's greeting with the reason why there is no supervisor."""
+    """Answer the owner's greeting with the reason why the supervisor cannot start."""
     sock.settimeout(REFUSE_WITHIN)
     greeting = b""
     while not greeting.endswith(b"\n") and (more := sock.recv(4096)):

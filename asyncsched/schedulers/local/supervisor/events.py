@@ -1,4 +1,4 @@
-"""The worker's loop: epoll, timers, and a nap while many small writes come in."""
+"""The worker's event loop: epoll, timers, and short sleeps while many small writes come in."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ BUSY_WINDOW = 0.010
 NAP = 0.001
 LARGE = 16 * 1024
 LONGEST_POLL = 3600.0
-"""The kernel counts milliseconds in an int: a timer that is weeks away would be refused."""
+"""Longest timeout of a poll, in seconds; the kernel refuses a timeout of several weeks."""
 
 
 class Loop:
-    """Call handlers when their descriptors are ready and others when their time has come, until `stop`.
+    """Calls handlers when their descriptors are ready, and callbacks when their time has come, until `stop`.
 
-    A handler returns how many bytes it has read: rounds that only bring small reads are slowed down, so
-    that a writer of single lines costs a seventh of the CPU, and a large read never waits.
+    A handler returns how many bytes it has read. Rounds with only small reads are followed by a short sleep, so that
+    a program that writes single lines costs a seventh of the CPU; large reads never wait.
     """
 
     def __init__(self) -> None:
@@ -43,12 +43,12 @@ class Loop:
         self._epoll.modify(fd, mask)
 
     def remove(self, fd: int) -> None:
-        """Stop watching a descriptor; call it before closing that."""
+        """Stop watching a descriptor; call it before closing the descriptor."""
         if self._handlers.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
-        """Call back in `delay` seconds of the clock that never jumps."""
+        """Call back in `delay` seconds of the monotonic clock."""
         heapq.heappush(self._timers, (time.monotonic() + delay, next(self._order), callback))
 
     def stop(self) -> None:
@@ -56,7 +56,7 @@ class Loop:
         self._stopped = True
 
     def run(self) -> None:
-        """Serve until `stop` is called."""
+        """Run until `stop` is called."""
         while not self._stopped:
             largest = 0
             for fd, mask in self._epoll.poll(self._timeout()):

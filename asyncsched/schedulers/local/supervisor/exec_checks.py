@@ -1,4 +1,4 @@
-"""Whether a program can be executed: what the kernel would refuse is found before any replica has run."""
+"""Check that a program can be executed, before any replica runs."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from collections.abc import Mapping, Sequence
 from .limits import room_for_arguments
 
 LONGEST_WORD = 128 * 1024
-"""What Linux takes as one argument or variable, its closing NUL included."""
+"""Longest argument or variable of Linux in bytes, including the final NUL."""
 
 POINTER = 8
 SPARE = 4096
-"""Left for the program's name and for what a script's first line adds."""
+"""Bytes reserved for the program's name and for what a script's first line adds."""
 
 BINFMT = "/proc/sys/fs/binfmt_misc"
 
 
 def variable_sizes(env: Mapping[str, str]) -> dict[str, int]:
-    """Return how much room each variable takes; raises as `check_arguments` does."""
+    """Return the size of each variable; raise as `check_arguments` does."""
     sizes: dict[str, int] = {}
     for name, value in env.items():
         if not name or "=" in name:
-            raise ValueError(f"not the name of a variable: {name!r}")
+            raise ValueError(f"not a valid variable name: {name!r}")
         sizes[name] = _size(f"{name}={value}", f"variable {name!r}")
     return sizes
 
 
 def check_arguments(argv: Sequence[str], env: Mapping[str, str], common: Mapping[str, int]) -> None:
-    """Find what cannot be passed to a program; an error names no value.
+    """Check that arguments and variables can be passed to a program; errors do not repeat values.
 
     Args:
-        argv: The words.
-        env: The variables that are its own.
-        common: The sizes of those that it shares with others; one of the same name gives way to its own.
+        argv: The command and its arguments.
+        env: The variables of this program only.
+        common: The sizes of variables shared with other programs; those in `env` override them.
 
     Raises:
-        ValueError: A word holds a NUL, or is no text of this machine; a variable's name is none.
-        OSError: There is too much of it.
+        ValueError: An argument contains NUL, or cannot be encoded; a variable's name is not valid.
+        OSError: They are too long.
     """
     total = SPARE + sum(common.values())
     for number, word in enumerate(argv):
@@ -56,19 +56,19 @@ def _size(word: str, what: str) -> int:
     except UnicodeEncodeError:
         raise ValueError(f"{what} is not a text that this machine can encode") from None
     if "\0" in word:
-        raise ValueError(f"{what} holds a NUL byte")
+        raise ValueError(f"{what} contains a NUL byte")
     if size > LONGEST_WORD:
         raise OSError(errno.E2BIG, f"{what} is too long")
     return size + POINTER
 
 
 def find_program(name: str, path: str) -> str:
-    """Return where a program lies, as the shell would find it.
+    """Return the path of a program, as a shell would find it.
 
     Raises:
-        FileNotFoundError: There is none, or the interpreter that its first line names is not there.
-        PermissionError: There is one that may not be executed.
-        OSError: The kernel would not know how to execute it.
+        FileNotFoundError: The program, or the interpreter in its first line, does not exist.
+        PermissionError: It is not executable.
+        OSError: The kernel could not execute it.
     """
     if not name:
         raise FileNotFoundError(errno.ENOENT, "the command is empty")
@@ -98,11 +98,11 @@ def _check_header(program: str) -> None:
     try:
         fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:
-        return  # A program that may be executed but not read is the kernel's to judge.
+        return  # the kernel checks a program that may be executed but not read
     header = os.read(fd, 256)
     os.close(fd)
     if header.startswith(b"#!"):
-        # As the kernel reads it: a carriage return belongs to the name.
+        # Parsed like the kernel does: a carriage return is part of the name.
         words = header[2:].split(b"\n", 1)[0].replace(b"\t", b" ").strip(b" ").split(b" ")
         interpreter = os.fsdecode(words[0])
         if not os.path.exists(interpreter):
@@ -110,7 +110,7 @@ def _check_header(program: str) -> None:
         if not os.access(interpreter, os.X_OK):
             raise PermissionError(errno.EACCES, f"its interpreter {interpreter!r} is not executable", program)
     elif not header.startswith(b"\x7fELF") and not _has_other_formats():
-        raise OSError(errno.ENOEXEC, "is neither a program nor a script that begins with #!", program)
+        raise OSError(errno.ENOEXEC, "is neither a binary nor a script that begins with #!", program)
 
 
 def _has_other_formats() -> bool:

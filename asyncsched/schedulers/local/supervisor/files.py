@@ -1,4 +1,4 @@
-"""Open what is ours and nothing else: relative to a directory's descriptor, never through a link."""
+"""Open only files and directories of this user, relative to a directory's descriptor, never through links."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import stat
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors that say nothing about what is there."""
+"""Errors of exhausted resources, which say nothing about the file."""
 
 NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
-"""Errors of what takes an empty directory; which one it is depends on the file system."""
+"""Errors for a directory that is not empty; which one depends on the file system."""
 
 PASSING = DISK_FULL | USED_UP
-"""Errors of writing that may be gone another time."""
+"""Temporary errors of writing."""
 
 
-class ForeignDirectory(PermissionError):  # noqa: N818 - a state of things that readers tell apart by this name
-    """A directory of the state belongs to somebody else, or others may write to it."""
+class ForeignDirectory(PermissionError):  # noqa: N818 - readers know it by this name
+    """A directory of the state belongs to another user, or others may write to it."""
 
 
 def open_directory(path: str, *, at: int | None = None, create: bool = False) -> int:
-    """Open a directory of ours, making it (0700) when it is not there and `create` is given.
+    """Open a directory of this user; with `create`, make it (0700) if it does not exist.
 
     Raises:
         ForeignDirectory: It belongs to another user, or others may write to it.
-        OSError: It cannot be made or opened; a link in its place is not followed.
+        OSError: It cannot be made or opened; links are not followed.
     """
     if create:
         try:
             os.mkdir(path, 0o700, dir_fd=at)
         except FileExistsError:
             pass
-    # A directory that the user names may be reached through links; what lies inside of it may not.
+    # A directory that the user names may be reached through links; directories inside it may not.
     follow = 0 if at is None else os.O_NOFOLLOW
     fd = os.open(path, DIRECTORY | follow, dir_fd=at)
     try:
@@ -48,13 +48,13 @@ def open_directory(path: str, *, at: int | None = None, create: bool = False) ->
 def _check_ours(fd: int, path: str) -> None:
     found = os.fstat(fd)
     if found.st_uid != os.geteuid():
-        raise ForeignDirectory(errno.EPERM, f"belongs to user {found.st_uid}, not to us", path)
+        raise ForeignDirectory(errno.EPERM, f"belongs to user {found.st_uid}, not to you", path)
     if found.st_mode & 0o022:
-        raise ForeignDirectory(errno.EPERM, "can be written by others", path)
+        raise ForeignDirectory(errno.EPERM, "is writable by other users", path)
 
 
 def open_path(parts: str, *, at: int, create: bool = False) -> int:
-    """Open a directory some levels down, none of them through a link.
+    """Open a directory several levels down, without following links.
 
     Raises:
         ValueError: A part would lead elsewhere (empty, ``.`` or ``..``).
@@ -74,10 +74,10 @@ def open_path(parts: str, *, at: int, create: bool = False) -> int:
 
 
 class OpenedParents:
-    """The directories that others are made in, each of which stays open until `close`.
+    """Parent directories, which stay open until `close`, for making many directories in them.
 
     Args:
-        at: The directory that they are in.
+        at: The directory that contains them.
     """
 
     def __init__(self, at: int) -> None:
@@ -85,7 +85,7 @@ class OpenedParents:
         self._opened: dict[str, int] = {}
 
     def make(self, path: str) -> int:
-        """Make a directory some levels down, as `open_path` does, and open it."""
+        """Make a directory several levels down, as `open_path` does, and open it."""
         above, _, name = path.rpartition("/")
         if name in ("", ".", "..") or not above:
             return open_path(path, at=self._at, create=True)
@@ -94,13 +94,13 @@ class OpenedParents:
         return open_directory(name, at=self._opened[above], create=True)
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close them."""
         while self._opened:
             os.close(self._opened.popitem()[1])
 
 
 def create_file(name: str, *, at: int) -> int:
-    """Open a file for appending, making it (0600) if need be; a link in its place is refused."""
+    """Open a file for appending; make it (0600) if needed, and refuse a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(name, flags, 0o600, dir_fd=at)
 
@@ -109,7 +109,7 @@ def write_atomic(name: str, data: bytes, *, at: int) -> None:
     """Replace a file's content so that a reader sees all of the old or all of the new.
 
     Raises:
-        OSError: It could not be written, and the old content stands.
+        OSError: It could not be written; the old content remains.
     """
     draft = f".{name}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -126,7 +126,7 @@ def write_atomic(name: str, data: bytes, *, at: int) -> None:
 
 
 def remove_file(name: str, *, at: int) -> None:
-    """Remove a file; one that is not there is fine."""
+    """Remove a file; do nothing if it does not exist."""
     try:
         os.unlink(name, dir_fd=at)
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def remove_file(name: str, *, at: int) -> None:
 
 
 def missing_directories(path: str) -> list[str]:
-    """Return what has to be made for a directory that the user has named to be there, the highest first."""
+    """Return the missing directories of a path that the user named, the topmost first."""
     missing: list[str] = []
     while not os.path.isdir(path):
         missing.insert(0, path)
@@ -150,10 +150,10 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def read_regular(name: str, *, at: int | None = None, limit: int) -> bytes:
-    """Read a regular file's first `limit` bytes; a link, a pipe or a device in its place is refused.
+    """Read the first `limit` bytes of a regular file; refuse a link, a pipe or a device.
 
     Raises:
-        OSError: It cannot be read, or is something else than a file.
+        OSError: It cannot be read, or is not a regular file.
     """
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
     try:
@@ -174,9 +174,10 @@ def read_opened(fd: int, limit: int) -> bytes:
 
 
 def remove_tree(name: str, *, at: int) -> None:
-    """Remove a directory and all that is in it, following no link; what is not there is fine, now or in between.
+    """Remove a directory with its content, without following links; missing entries are fine.
 
-    Several may remove it at once, and each returns when all is gone; what somebody makes in it meanwhile is his.
+    Several processes may remove it at once, and each returns when everything is gone. Entries that another process
+    creates meanwhile are not waited for.
     """
     try:
         fd = _open_unreadable(name, at)
@@ -192,7 +193,7 @@ def remove_tree(name: str, *, at: int) -> None:
 
 
 def _open_unreadable(name: str, at: int) -> int:
-    """Open a directory of ours that is to be removed, and that a program may have made unreadable."""
+    """Open a directory for removal, even if a program made it unreadable."""
     try:
         return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
     except PermissionError:
@@ -205,16 +206,16 @@ def _open_unreadable(name: str, at: int) -> int:
 
 
 def remove_opened(fd: int, name: str, *, at: int) -> None:
-    """Remove what is in an open directory, and then the directory, unless another one has its name by now.
+    """Remove the content of an open directory, then the directory, unless another one has its name by now.
 
-    One that is not empty is never removed by its name: at worst an empty one that has taken the name is.
+    A directory that is not empty is never removed by name; at worst, an empty one that took the name is.
     """
     try:
-        if os.fstat(fd).st_mode & 0o300 != 0o300:  # nothing in it could be removed, unless we are root
+        if os.fstat(fd).st_mode & 0o300 != 0o300:  # otherwise only root could remove its entries
             os.fchmod(fd, 0o700)
         for entry in os.listdir(fd):
             _remove_entry(entry, fd)
-        # Another one may have been faster, and somebody may have made a new one since.
+        # Another process may have removed it, and a new one may exist.
         if os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=at, follow_symlinks=False)):
             os.rmdir(name, dir_fd=at)
     except OSError as error:

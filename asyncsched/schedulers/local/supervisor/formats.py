@@ -1,32 +1,32 @@
-"""What is on disk and on the wire: names, versions, and the index's records."""
+"""The formats on disk and on the wire: names, versions, and the index's records."""
 
 from __future__ import annotations
 
 import struct
 
 FORMAT = (1, 0)
-"""Of the state record. A reader takes a newer minor one, and names the version of a newer major one."""
+"""The version of the state record. A reader accepts newer minor versions, and refuses newer major ones."""
 
 PROTOCOL = 1
-"""Of the control socket. A detached supervisor outlives an upgrade of the package, so both sides say theirs."""
+"""The version of the control socket. Both sides send it, because a detached supervisor may survive an upgrade."""
 
 LONGEST_MESSAGE = 64 << 20
-"""Bytes of a message to a supervisor, its newline included; it hangs up on whoever sends more."""
+"""Longest message to a supervisor in bytes, including its newline; after a longer one it disconnects."""
 
 RECORD = struct.Struct("<QQIBBH")
-"""Of the index: time in ns, offset, length, kind, flags, spare. Fixed, so that a reader can cut to whole ones."""
+"""A record of the index: time in ns, offset, length, kind, flags, spare; of fixed size, so that a reader can seek."""
 
 STDOUT, STDERR, COMBINED = 1, 2, 3
-"""Kinds of record that say where a chunk of output lies, in the file of that name."""
+"""Kinds of records for chunks of output, in the file of that name."""
 
 ROTATED = 8
-"""The kind of a segment's last record: the log goes on in the next segment."""
+"""The kind of a segment's last record: the log continues in the next segment."""
 
 END = 9
-"""The kind of a log's last record: nothing is written after it."""
+"""The kind of a log's last record."""
 
 LINE_START = 1
-"""A flag: the chunk begins where a line begins. A reader that has lost what came before looks for it."""
+"""A flag: the chunk begins at the start of a line. A reader looks for it after lost output."""
 
 STEMS = {STDOUT: "stdout", STDERR: "stderr", COMBINED: "combined"}
 
@@ -34,21 +34,21 @@ APPS = "apps"
 SUPERVISORS = "supervisors"
 STATE = "state.json"
 WORKSPACE = "workspace"
-"""The directory of an app that its replicas start in, where it was given a workspace."""
+"""The directory with the copy of the workspace, in which replicas start."""
 COPIED = ".workspace"
-"""Ends the name of such a directory before it is a part of its app."""
+"""The suffix of such a directory's name before it is moved into the app's directory."""
 RESULT = "result.json"
 MARK = "ASYNCSCHED_SUPERVISED"
-"""Set in every replica; a process that has lost its parents is known by it."""
+"""A variable of every replica, which identifies processes that have lost their parents."""
 
 TOLD_REPLICAS = 100
-"""Replicas up to which the event of an app's change holds its record; with more it holds the app's id alone."""
+"""Most replicas for which the event of a change contains the record; with more it has only the app's id."""
 
 TOLD_BYTES = 32 * 1024
-"""Likewise, bytes of the record."""
+"""The same limit in bytes of the record."""
 
 NOT_EXECUTED = "could not be executed: "
-"""Begins the reason of a replica whose program the kernel has refused after all."""
+"""The start of the reason when the kernel refused a program that passed the checks."""
 
 
 def index_name(segment: int) -> str:
@@ -57,7 +57,7 @@ def index_name(segment: int) -> str:
 
 
 def log_name(kind: int, segment: int) -> str:
-    """Return the name of the file that holds a stream's output in a segment."""
+    """Return the name of the file with a stream's output in a segment."""
     return f"{STEMS[kind]}.{segment}.log" if segment else f"{STEMS[kind]}.log"
 
 
@@ -67,5 +67,5 @@ def socket_name(pid: int, start: int) -> str:
 
 
 def unfinished_name(pid: int, start: int, serial: int, name: str) -> str:
-    """Return the name under which a supervisor makes an app's directory; it is no app's."""
+    """Return the temporary name under which a supervisor makes an app's directory; no app's id has this form."""
     return f".{pid}-{start}-{serial}.{name}"

@@ -1,4 +1,4 @@
-"""What the owner, and other processes of the same user, may ask for."""
+"""The requests that the owner and other processes of the same user may send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Handlers:
     """Answer requests.
 
     Args:
-        worker: Whose apps these are.
+        worker: The worker that runs the apps.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -37,7 +37,7 @@ class Handlers:
         }
 
     def answer(self, connection: ControlConnection, message: Message) -> None:
-        """Do what a message asks for, and say what has come of it."""
+        """Handle a request and answer it."""
         asked = message.get("n")
         operation = self._operations.get(str(message.get("op")))
 
@@ -49,7 +49,7 @@ class Handlers:
             return
         try:
             operation(connection, message, reply)
-        except Exception as error:  # noqa: BLE001 - one bad request must not end the apps of all others
+        except Exception as error:  # noqa: BLE001 - one bad request must not end other apps
             why, ours = f"{type(error).__name__}: {error}", isinstance(error, OSError)
             reply(LaunchError(why, code="internal", errno=errno_of(error), ours=ours).told())
 
@@ -69,7 +69,7 @@ class Handlers:
         if connection is self._worker.owner:
             self._worker.start(app, done)
         else:
-            reply({"error": "refused", "message": "a supervisor takes apps from its owner alone"})
+            reply({"error": "refused", "message": "a supervisor accepts apps only from its owner"})
 
     def _describe(self, _from: ControlConnection, message: Message, reply: Reply) -> None:
         apps = (self._worker.apps.get(app_id) for app_id in message["app_ids"])
@@ -83,7 +83,7 @@ class Handlers:
         self._end(message["app_id"], reply, grace=True)
 
     def _kill(self, _from: ControlConnection, message: Message, reply: Reply) -> None:
-        """End an app at once, also one that has been given time to end."""
+        """End an app at once, even during its grace period."""
         self._end(message["app_id"], reply, grace=False)
 
     def _end(self, app_id: str, reply: Reply, *, grace: bool) -> None:

@@ -1,4 +1,4 @@
-"""Which machine this is and which process: what a record says, so that a number is never trusted alone."""
+"""Identify the machine and its processes, because a process number alone is not unique."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def host() -> str:
 
 
 def boot_id() -> str:
-    """Return the kernel's name for this run of the machine, or ``""`` where it tells none."""
+    """Return the kernel's boot id, or ``""`` if there is none."""
     return _read("/proc/sys/kernel/random/boot_id").strip()
 
 
 def pid_namespace() -> str:
-    """Return the name of the namespace in which our process numbers count."""
+    """Return the name of this process's pid namespace."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -24,14 +24,14 @@ def pid_namespace() -> str:
 
 
 def place() -> dict[str, str]:
-    """Return what a record says about where it was written."""
+    """Return the fields of a record that identify where it was written."""
     return {"host": host(), "boot_id": boot_id(), "pid_namespace": pid_namespace()}
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot, or None when there is no such process.
+    """Return when a process started, in ticks since boot, or None if there is no such process.
 
-    A number and a start time name one process; a number alone is given out again. A zombie is no process.
+    A number and a start time identify a process; a number alone is reused. A zombie does not count as a process.
     """
     fields = stat_fields(pid)
     if fields is None or fields[0] in ("Z", "X"):
@@ -40,13 +40,13 @@ def start_time(pid: int) -> int | None:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of ``/proc/PID/stat`` from the third on: the second may hold anything."""
+    """Return the fields of ``/proc/PID/stat`` from the third on; the second may contain anything."""
     _, found, rest = _read(f"/proc/{pid}/stat").rpartition(")")
     return rest.split() if found else None
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Tell whether this very process is still there."""
+    """Return whether exactly this process is still running."""
     return pid > 0 and start_time(pid) == start
 
 
@@ -58,6 +58,6 @@ def _read(path: str) -> str:
     try:
         return os.read(fd, 4096).decode("utf-8", "replace")
     except OSError:
-        return ""  # It has ended since.
+        return ""  # it has ended since
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Marks in the environment, and in a limit: by them a process that has lost its parents is known."""
+"""Marks in the environment and in a resource limit, which identify processes that have lost their parents."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from .formats import MARK
 from .host import start_time
 
 TAG = resource.RLIMIT_RTTIME
-"""The limit whose lower value is a tag: microseconds that a real-time program may run without a pause.
+"""The limit whose soft value is a tag: microseconds that a real-time program may run without a pause.
 
-Every child has it from its parent, whatever it does to its environment, session and descriptors. A tag is a
-hundred thousand years, so that it never limits anybody.
+Every child inherits it, even if it changes its environment, session and descriptors. A tag is about a hundred
+thousand years, so it never limits a program.
 """
 REPLICAS = 1 << 21
-"""So many are told apart by their tags."""
+"""The number of different tags of one supervisor."""
 
 ROUNDS = 50
 PAUSE = 0.02
 
 
 def mark_name(pid: int, start: int) -> str:
-    """Return what the marks of all that a supervisor has started begin with."""
+    """Return the start of all marks of a supervisor."""
     return f"{pid}-{start}/"
 
 
 def marks_of(pid: int) -> list[str]:
-    """Return the marks in a process's environment; it may have none, or hide them."""
+    """Return the marks in a process's environment; empty if it has none, or hides them."""
     wanted = MARK.encode() + b"="
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -43,20 +43,20 @@ def marks_of(pid: int) -> list[str]:
 
 
 def first_tag(pid: int, start: int) -> int:
-    """Return the least of the tags that a supervisor gives; there are `REPLICAS` of them."""
+    """Return the lowest of the `REPLICAS` tags of a supervisor."""
     return 1 << 62 | (pid & 0x3FFFFF) << 40 | (start & 0x7FFFF) * REPLICAS
 
 
 def put_tag(tag: int) -> None:
-    """Tag this process, and all that it will start."""
+    """Tag this process and all its future children."""
     try:
         resource.setrlimit(TAG, (tag, resource.getrlimit(TAG)[1]))
     except (OSError, ValueError):
-        pass  # The user's own limit is lower: then the environment has to do.
+        pass  # the user's limit is lower; then only the environment identifies it
 
 
 def tag_of(pid: int) -> int:
-    """Return a process's tag; it may have none, or not be ours to look at."""
+    """Return a process's tag, if it has one and it is readable."""
     try:
         return resource.prlimit(pid, TAG)[0]
     except OSError:
@@ -64,10 +64,10 @@ def tag_of(pid: int) -> int:
 
 
 def end_marked(pid: int, start: int) -> bool:
-    """End whatever bears the marks of a supervisor that is gone; tell whether nothing is left of it.
+    """End all processes with the marks of a supervisor that is gone; return whether none is left.
 
-    For the owner of a supervisor of which both processes have been killed at once, so that neither could end what
-    the other led. It looks at every process of the machine, and takes as long as they take to die.
+    For the owner of a supervisor whose two processes were killed at once, so that neither could clean up. It checks
+    every process of the machine, and waits for the killed ones to end.
     """
     for _ in range(ROUNDS):
         found = list(_marked(pid, start))
@@ -85,6 +85,6 @@ def end_marked(pid: int, start: int) -> bool:
 def _marked(pid: int, start: int) -> Iterator[int]:
     name, first = mark_name(pid, start), first_tag(pid, start)
     for each in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        tagged = 0 <= tag_of(each) - first < REPLICAS and start_time(each) is not None  # those that have ended keep it
+        tagged = 0 <= tag_of(each) - first < REPLICAS and start_time(each) is not None  # zombies keep their tag
         if tagged or any(mark.startswith(name) for mark in marks_of(each)):
             yield each

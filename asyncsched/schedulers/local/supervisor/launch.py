@@ -1,4 +1,4 @@
-"""All replicas of an app start, or none does."""
+"""Start all replicas of an app, or none."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from .replica import Replica
 
 FORKS_PER_ROUND = 16
-"""Forking for 200 replicas takes a while: the output of the apps that run already is read in between."""
+"""Forks in one round of the loop, so that the output of running apps is read in between."""
 
 
 class LaunchError(Exception):
-    """An app cannot start; the message says which replica is to blame and why.
+    """An app cannot start; the message names the replica and the reason.
 
     Args:
-        why: What stands in the way.
-        code: What it is called on the wire.
-        errno: The kernel's number for it; 0 if there is none.
-        ours: Whether it stands in this supervisor's way, and not in that of what the app asks for.
+        why: The reason.
+        code: The kind of error in the message.
+        errno: The errno; 0 if there is none.
+        ours: Whether the error concerns the supervisor, not the app.
     """
 
     def __init__(self, why: str, *, code: str = "refused", errno: int | None = 0, ours: bool = False) -> None:
@@ -40,20 +40,20 @@ class LaunchError(Exception):
         self._code, self._errno, self._ours = code, errno or 0, ours
 
     def told(self) -> dict[str, object]:
-        """Return it as it goes over the wire."""
+        """Return it as a message."""
         return {"error": self._code, "message": str(self), "errno": self._errno, "ours": self._ours}
 
 
 class ReplicaLaunch:
-    """Fork every replica up to its gate; open the gate when all have reported that they are good.
+    """Forks every replica up to its gate, and opens the gate when all have reported that they are ready.
 
     Args:
         loop: The worker's loop.
-        app: What is to start; its directory has been made.
-        ownership: Where the processes are entered as they are forked.
-        null: What they read from.
-        limits: The limits that they get back.
-        done: Called once, with nothing after the gate has opened, or with the reason why no replica has run.
+        app: The app to start; its directory exists.
+        ownership: Registers the forked processes.
+        null: The descriptor of their standard input.
+        limits: The limits to restore in them.
+        done: Called once, with None after the gate has opened, or with the reason why no replica has run.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class ReplicaLaunch:
         self._found: set[tuple[str, ...]] = set()
 
     def start(self) -> None:
-        """Begin; `done` is called from the loop, or from here if not even a beginning can be made."""
+        """Begin; `done` is called from the loop, or from here if this fails at once."""
         self._step()
 
     def _step(self) -> None:
-        """Fork some, and come back for the others after a round of the loop."""
+        """Fork some, and continue after a round of the loop."""
         if self._has_failed:
             return
         batch = list(itertools.islice(self._to_fork, FORKS_PER_ROUND))
@@ -98,18 +98,18 @@ class ReplicaLaunch:
         except LaunchError as error:
             self.abort(error)
             return
-        except Exception as error:  # noqa: BLE001 - whatever stands in the way is told to who has asked
-            # Nothing of the user's is touched so far but the directory that logs were asked for in.
+        except Exception as error:  # noqa: BLE001 - the requester gets any error
+            # So far the only directory of the user that was touched is the one for logs.
             self.abort(LaunchError(describe(error), errno=errno_of(error), ours=not batch[0].spec["logs"]))
             return
         self._loop.call_later(0, self._step)
 
     def _fork(self, batch: list[Replica]) -> None:
-        # Nothing else is done between two forks: each page that is written to there is copied.
+        # Do nothing else between two forks: each page that is written is copied.
         setup, env, pids = self._setup, self._app.env, list[int]()
         plans: list[Plan] = []
         try:
-            plans.extend(map(self._plan, batch))  # Those before one that fails are in the list, too.
+            plans.extend(map(self._plan, batch))  # if one fails, those before it are in the list too
             for plan in plans:
                 pid = os.fork()
                 if pid == 0:
@@ -166,7 +166,7 @@ class ReplicaLaunch:
             self._reported(line.decode("utf-8", "replace"))
 
     def _end_reports(self) -> None:
-        """Every child has executed its program or ended."""
+        """Handle the end of the reports: every child has executed its program or ended."""
         self._loop.remove(self._setup.reports_read)
         self._setup.close()
 
@@ -176,17 +176,17 @@ class ReplicaLaunch:
         if not problem:
             self._ready += 1
         elif self._is_open:
-            # Found good and yet refused by the kernel: this one has failed, the others run.
+            # It passed the checks but the kernel refused it: this one has failed, the others run.
             replica.problem = f"{NOT_EXECUTED}{problem}"
             self._app.changed()
         else:
             self.abort(LaunchError(_cannot_start(replica, problem), errno=int(code)))
 
     def ended(self, replica: Replica) -> None:
-        """Take note that a child is gone, and has been reaped, before the gate has opened."""
+        """Handle the end of a child before the gate has opened."""
         self._forked.discard(replica)
-        self._read_reports()  # It has most likely said why.
-        self.abort(LaunchError(_cannot_start(replica, "it was ended while it was set up"), ours=True))
+        self._read_reports()  # it has probably reported the reason
+        self.abort(LaunchError(_cannot_start(replica, "it ended during its setup"), ours=True))
 
     def _open(self) -> None:
         for replica in self._app.replicas:
@@ -202,12 +202,12 @@ class ReplicaLaunch:
         self._done(None)
 
     def abort(self, why: LaunchError) -> None:
-        """Let no replica run; without effect when that is settled one way or the other."""
+        """Run no replica; no effect once the launch is decided."""
         if self._has_failed or self._is_open:
             return
         self._has_failed = True
         self._parents.close()
-        # Behind the gate there is no code of the user: nobody needs time to end.
+        # No user code runs before the gate, so no grace period is needed.
         for replica in self._forked:
             kill_group(replica.pid)
         self._loop.remove(self._setup.reports_read)
@@ -220,8 +220,8 @@ def _cannot_start(replica: Replica, why: str) -> str:
 
 
 def _make_group(pid: int) -> None:
-    """Do what the child does too: whoever is first, the group is there for both."""
+    """Make its process group, as the child does too, so that it exists for both whoever is first."""
     try:
         os.setpgid(pid, pid)
     except OSError:
-        pass  # It has ended already.
+        pass  # it has ended already

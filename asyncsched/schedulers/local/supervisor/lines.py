@@ -1,4 +1,4 @@
-"""JSON lines, as both ends of a supervisor's socket write and read them."""
+"""Write and read the JSON lines of a supervisor's socket."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 
 
 def encode(message: Mapping[str, object]) -> bytes:
-    """Return a message as a line; without spaces, as the owner tells answers from events by their first bytes."""
+    """Return a message as a line, without spaces, because the owner recognises events by their first bytes."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 class Lines:
-    """Cuts what comes in into whole lines."""
+    """Splits incoming data into whole lines."""
 
     def __init__(self) -> None:
         self._left = bytearray()
 
     def cut(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that end in `data`, without their newlines; what is left is kept."""
+        """Yield the lines that end in `data`, without their newlines; the rest is kept."""
         start = len(self._left)
         self._left += data
         while (end := self._left.find(b"\n", start)) >= 0:

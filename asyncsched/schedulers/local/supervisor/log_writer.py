@@ -1,4 +1,4 @@
-"""A replica's log: its files, the order in which they are written, and the segments that it goes on in."""
+"""Write a replica's log: its files, the order of writes, and its segments."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .formats import COMBINED, END, LINE_START, RECORD, RESULT, ROTATED, STDERR,
 
 LONGEST_LINE = 1 << 20
 INDEX = 0
-"""The index among the files of a segment, which go by the kinds of their records."""
+"""The key of the index among a segment's files; the others are keyed by the kind of their records."""
 
 
 STEP_BACK = 1_000_000_000
-"""Nanoseconds by which the clock may be set back without a new segment being begun."""
+"""Nanoseconds by which the clock may be set back without a new segment."""
 
 
 class LogDirs:
-    """Where a replica's log lies: its index in the app's directory, its streams there or where the user wants them.
+    """The directories of a replica's log: the index is in the app's directory, the streams there or in a named one.
 
-    The directories are opened for a moment each time: five hundred replicas have no descriptors to spare.
+    The directories are opened only when needed, because five hundred replicas would need too many descriptors.
 
     Args:
         app_at: The app's directory.
         inside: The replica's directory in it.
-        named: A directory that the user has named for the streams, or ``""``.
+        named: A directory that the user named for the streams, or ``""``.
     """
 
     def __init__(self, app_at: int, inside: str, named: str) -> None:
@@ -48,15 +48,15 @@ class LogDirs:
 
     @property
     def is_named(self) -> bool:
-        """Whether the user has named where the streams go."""
+        """Whether the user named a directory for the streams."""
         return bool(self._named)
 
     @contextmanager
     def make(self, parents: OpenedParents | None = None) -> Generator[tuple[int, int]]:
-        """Make the directories that are not there, and open them as `open` does.
+        """Make missing directories, and open them as `open` does.
 
         Args:
-            parents: Makes the directory of the index; None where it is the only one.
+            parents: Makes the directory of the index; None for a single one.
         """
         if parents is not None:
             index_at = parents.make(self._inside)
@@ -72,12 +72,12 @@ class LogDirs:
             try:
                 os.mkdir(path)
             except FileExistsError:
-                continue  # Somebody else was faster, or there is a file: opening it tells.
+                continue  # it exists, or a file is in its place, which opening will show
             self._made.append(path)
 
     @contextmanager
     def open(self) -> Generator[tuple[int, int]]:
-        """Open the directory of the index and that of the streams."""
+        """Open the directories of the index and of the streams."""
         with _closed(open_path(self._inside, at=self._app_at)) as index_at, self._beside(index_at) as logs_at:
             yield index_at, logs_at
 
@@ -85,7 +85,7 @@ class LogDirs:
         return _closed(os.open(self._named, DIRECTORY)) if self._named else nullcontext(index_at)
 
     def find_result(self) -> list[int] | None:
-        """Return which file is there under the name of the result, and of when."""
+        """Return inode, time and size of the result file, if it exists."""
         try:
             with self.open() as (_, logs_at):
                 found = os.stat(RESULT, dir_fd=logs_at, follow_symlinks=False)
@@ -94,25 +94,25 @@ class LogDirs:
         return [found.st_ino, found.st_mtime_ns, found.st_size]
 
     def remove_segment(self, segment: int) -> None:
-        """Remove the files of a segment: the index first, by which readers know whether the segment is there."""
+        """Remove the files of a segment; the index first, because readers use it to find the segment."""
         with self.open() as (index_at, logs_at):
             remove_file(index_name(segment), at=index_at)
             for kind in (STDOUT, STDERR, COMBINED):
                 remove_file(log_name(kind, segment), at=logs_at)
 
     def unmake(self) -> None:
-        """Remove a log that nobody has written to, and what `make` has made for it outside of the app's directory."""
+        """Remove an empty log, and the directories that `make` made for it outside the app's directory."""
         try:
             self.remove_segment(0)
             for path in reversed(self._made):
                 os.rmdir(path)
         except (OSError, ValueError):
-            pass  # They were never made, or others use them too, or have removed them.
+            pass  # they were never made, are in use by others, or were removed
 
 
 @contextmanager
 def _closed(fd: int) -> Generator[int]:
-    """Close a descriptor afterwards."""
+    """Close a descriptor after the block."""
     try:
         yield fd
     finally:
@@ -120,10 +120,10 @@ def _closed(fd: int) -> Generator[int]:
 
 
 class AppendFile:
-    """A file that is appended to.
+    """A file for appending.
 
     Attributes:
-        size: Where the next bytes will lie once everything that waits has been written.
+        size: Its size once everything that waits is written.
     """
 
     __slots__ = ("_fd", "size")
@@ -133,7 +133,7 @@ class AppendFile:
         self.size = os.lseek(self._fd, 0, os.SEEK_END)
 
     def write(self, data: bytes) -> bytes:
-        """Append, and return what the disk has no room for."""
+        """Append, and return the bytes that did not fit on the disk."""
         try:
             while data:
                 data = data[os.write(self._fd, data) :]
@@ -148,14 +148,14 @@ class AppendFile:
 
 
 class LineMerger:
-    """Makes one readable stream of two: whole lines, in the order in which they were read."""
+    """Merges two streams into one of whole lines, in the order in which they were read."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._open = {STDOUT: bytearray(), STDERR: bytearray()}
 
     def add(self, kind: int, data: bytes) -> bytes:
-        """Return the lines that end in this chunk; the rest is kept until its end comes, or it gets too long."""
+        """Return the lines that end in this chunk; the rest is kept until its newline comes, or it gets too long."""
         rest = self._open[kind]
         cut = data.rfind(b"\n") + 1
         if not cut and len(rest) + len(data) <= self._longest:
@@ -167,23 +167,23 @@ class LineMerger:
         return whole
 
     def end(self, kind: int) -> bytes:
-        """Return what a stream has left, whether or not it ends with a newline."""
+        """Return the rest of a stream, even without a newline."""
         return bytes(self._open.pop(kind, b""))
 
 
 class Segments:
-    """A replica's log: the files of its streams and the index that says when which chunk was read.
+    """A replica's log: the files of its streams, and the index with the time and place of each chunk.
 
-    Everything is written in one order, and what the disk has no room for holds up all that comes after it:
-    a record never stands in the index before its bytes are in their file.
+    All writes are in one order, and on a full disk later writes wait, so a record is never in the index before its
+    bytes are in their file.
 
     Args:
-        log_dirs: Where the files go.
-        at: The directories of the index and of the streams, which have just been made.
-        kinds: The streams: stdout and stderr, or both as one.
+        log_dirs: The directories of the files.
+        at: The open directories of the index and of the streams.
+        kinds: The streams: stdout and stderr, or both combined.
         limit: How many bytes a segment may have.
         on_rotated: Called with the size of each segment that has ended.
-        time_ns: Tells the time.
+        time_ns: The time source.
     """
 
     def __init__(
@@ -205,13 +205,13 @@ class Segments:
         self._oldest = 0
         self._waiting: deque[tuple[AppendFile, bytes]] = deque()
         self._at_line_start = dict.fromkeys(self._kinds, True)
-        # A third, readable file of both where the user has asked for a tree of logs.
+        # With a log directory of the user, also write a combined file for reading.
         writes_third = log_dirs.is_named and COMBINED not in self._kinds
         self._merger = LineMerger(min(LONGEST_LINE, limit // 4)) if writes_third else None
         self._files = self._open_files(0, at)
         self._ended: dict[int, AppendFile] = {}
         self._size = 0
-        self._newest = 0  # of this segment's records
+        self._newest = 0  # the newest time of this segment's records
 
     def _open_files(self, segment: int, at: tuple[int, int]) -> dict[int, AppendFile]:
         """Open the files of a segment."""
@@ -228,12 +228,12 @@ class Segments:
         return files
 
     def add(self, kind: int, data: bytes) -> bool:
-        """Write a chunk and its record; tell whether all of it is on the disk.
+        """Write a chunk and its record; return whether everything is on the disk.
 
-        When it is not, call `flush` until it is before the next chunk.
+        If not, call `flush` until it is, before the next chunk.
 
         Raises:
-            OSError: The files cannot be written, and not for want of room.
+            OSError: The files cannot be written, for another reason than a full disk.
         """
         if not self._has_room(len(data)) or self._clock_was_set_back():
             self._rotate()
@@ -255,7 +255,7 @@ class Segments:
             self._waiting.append((file, left))
 
     def flush(self) -> bool:
-        """Try again what the disk had no room for, and tell whether nothing waits any more.
+        """Retry writes that did not fit on the disk; return whether everything is written.
 
         Raises:
             OSError: As for `add`.
@@ -272,19 +272,19 @@ class Segments:
 
     def _has_room(self, more: int) -> bool:
         copies = 1 if self._merger is None else 2
-        # Each segment's end is a record too.
+        # Each segment ends with a record too.
         return self._size + copies * more + 2 * RECORD.size <= self._limit or self._size == 0
 
     def _clock_was_set_back(self) -> bool:
         return self._size > 0 and self._time_ns() < self._newest - STEP_BACK
 
     def _now(self) -> int:
-        """Return the time for a record: in a segment they are in order, so that readers can search."""
+        """Return the time for a record; times are in order within a segment, so that readers can search."""
         self._newest = max(self._newest, self._time_ns())
         return self._newest
 
     def _rotate(self, opening: AbstractContextManager[tuple[int, int]] | None = None) -> None:
-        """Go on in a new segment; while there is no room for one, or no descriptor, the present one grows longer."""
+        """Continue in a new segment; without disk space or descriptors for one, the current one keeps growing."""
         try:
             with opening or self._log_dirs.open() as at:
                 files = self._open_files(self._segment + 1, at)
@@ -293,7 +293,7 @@ class Segments:
                 raise
             return
         self._put(INDEX, RECORD.pack(self._now(), 0, 0, ROTATED, 0, 0))
-        # Where the disk had no room for that, the old index stays open until it has.
+        # If the disk is full, the old index stays open until its last record is written.
         self._ended, self._files = self._files, files
         if not self._waiting:
             _close_all(self._ended)
@@ -303,35 +303,35 @@ class Segments:
         self._on_rotated(size)
 
     def begin_anew(self) -> bool:
-        """Go on in a new segment, whose directories are made first; tell whether everything is on the disk."""
+        """Continue in a new segment, making its directories first; return whether everything is on the disk."""
         with self._log_dirs.make() as at:
             self._rotate(nullcontext(at))
         return not self._waiting
 
     def drop_oldest(self) -> None:
-        """Remove the oldest segment that has ended; readers find it gone and say so."""
+        """Remove the oldest finished segment; readers report that it is gone."""
         self._log_dirs.remove_segment(self._oldest)
         self._oldest += 1
 
     def end_stream(self, kind: int) -> bool:
-        """Note that a stream has ended; tell whether everything is on the disk."""
+        """Record that a stream has ended; return whether everything is on the disk."""
         if self._merger is not None:
             self._put(COMBINED, self._merger.end(kind))
         return not self._waiting
 
     def finish(self) -> bool:
-        """Write the log's last record, and tell whether it is on the disk."""
+        """Write the log's last record; return whether it is on the disk."""
         self._put(INDEX, RECORD.pack(self._now(), 0, 0, END, 0, 0))
         return not self._waiting
 
     def close(self) -> None:
-        """Close every file; what waits is lost."""
+        """Close every file; unwritten bytes are lost."""
         self._waiting.clear()
         _close_all(self._ended)
         _close_all(self._files)
 
 
 def _close_all(files: dict[int, AppendFile]) -> None:
-    """Close the files and forget them."""
+    """Close the files and clear the mapping."""
     while files:
         files.popitem()[1].close()

@@ -21,7 +21,7 @@ WITHOUT_EFFECT = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, 
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Be a supervisor.
+    """Run a supervisor.
 
     Args:
         arguments: Descriptors of the owner's socket, the owner's pidfd (or -1) and the state directory; the
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> None:
         if fd >= 0:
             os.set_inheritable(fd, False)
     if os.fork():
-        # The owner waits for this process, and has no child that it would not know.
+        # The owner waits for this process, and so gets no unknown child.
         os._exit(0)
     _be_nobodys()
     adopt_orphans()
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         os._exit(0)
     os.close(alive)
     try:
-        # Whoever kills the group of one of the two does not kill the other.
+        # In separate groups, so that killing the group of one does not kill the other.
         os.setpgid(0, 0)
         adopt_orphans()
         connection = socket.socket(fileno=sock)
@@ -58,14 +58,14 @@ def main(arguments: Sequence[str]) -> None:
         else:
             control.serve(connection, pidfd, (owner, owner_start), detached=bool(detached))
     except BaseException:
-        _leave_note(root)  # Nobody else would hear of it.
+        _leave_note(root)  # nothing else would report it
         raise
     finally:
         os._exit(0)
 
 
 def _be_nobodys() -> None:
-    """Let go of the session, the directory and the signals of whoever has started us."""
+    """Leave the session, the directory and the signal handlers of the process that started this one."""
     os.setsid()
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -74,13 +74,14 @@ def _be_nobodys() -> None:
 
 
 def _take(_number: int, _frame: object) -> None:
-    """Take a signal without effect; were it ignored, every program that is executed would ignore it too."""
+    """Handle a signal without effect; if it were ignored, every executed program would ignore it too."""
 
 
 def watch(worker: int) -> None:
-    """Wait for the worker, then end what has come to us from it.
+    """Wait for the worker, then end the processes that it left.
 
-    Killed itself, the worker sees the pipe end and ends everything; killed first, this process sweeps.
+    If this process is killed, the worker sees its pipe close and ends everything; if the worker is killed, this
+    process cleans up.
     """
 
     def pass_on(number: int, _frame: object) -> None:
@@ -108,7 +109,7 @@ def _remove_socket(name: str, root: int) -> None:
     try:
         os.unlink(f"{SUPERVISORS}/{name}", dir_fd=root)
     except OSError:
-        pass  # The worker has done so before it left.
+        pass  # the worker has removed it already
 
 
 def _leave_note(root: int) -> None:

@@ -1,4 +1,4 @@
-"""Whose each process below us is."""
+"""Find the replica that each descendant process belongs to."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Ownership:
-    """The replicas, and the processes that are left when their first one has ended.
+    """The replicas, and the processes that remain when a replica's first process has ended.
 
-    A process that loses its parent comes to us, its nearest living ancestor. Its replica is known by the mark
-    in its environment or, where it has cleared that, by its tag or its process group.
+    A process that loses its parent becomes a child of the supervisor. The mark in its environment identifies its
+    replica or, if it cleared that, its tag or its process group.
     """
 
     def __init__(self) -> None:
@@ -34,15 +34,15 @@ class Ownership:
         self._by_pid: dict[int, Replica] = {}
         self._by_mark: dict[str, Replica] = {}
         self._by_group: dict[int, Replica] = {}
-        # Children that have come to us: a number is not given out again before we have reaped it.
+        # Adopted children; a number is not reused before the process is reaped.
         self._adopted: dict[int, Replica] = {}
 
     def mark(self, replica: Replica) -> str:
-        """Return what a replica's environment says; one who is supervised himself adds to the mark that he bears."""
+        """Return the mark for a replica's environment; a supervisor that is itself supervised extends its mark."""
         return f"{self._outer} {self._name(replica)}".strip()
 
     def tag(self, replica: Replica) -> int:
-        """Return the tag of a replica that is about to be forked, and of all that it will start."""
+        """Return the tag for a replica that is about to be forked, and for all its descendants."""
         replica.tag = self._first_tag + next(self._tags)
         self._by_tag[replica.tag] = replica
         return replica.tag
@@ -51,18 +51,18 @@ class Ownership:
         return f"{self._us}{replica.app.serial}/{replica.number}"
 
     def enter(self, replica: Replica) -> None:
-        """Take note of a replica that has just been forked."""
+        """Register a replica that was just forked."""
         self._by_pid[replica.pid] = replica
         self._by_group[replica.pid] = replica
         self._by_mark[self._name(replica)] = replica
 
     def reaped(self, pid: int) -> Replica | None:
-        """Return whose first process this was, if it was one; its number means nothing any more."""
+        """Return the replica whose first process this was, if any; its number is free from now on."""
         self._adopted.pop(pid, None)
         return self._by_pid.pop(pid, None)
 
     def forget(self, replica: Replica) -> None:
-        """Forget a replica of which nothing is left."""
+        """Remove a replica without remaining processes."""
         for table in (self._by_pid, self._by_group):
             if table.get(replica.pid) is replica:
                 del table[replica.pid]
@@ -72,18 +72,18 @@ class Ownership:
 
     @property
     def is_running(self) -> bool:
-        """Whether the first process of any replica is there."""
+        """Whether the first process of any replica is running."""
         return bool(self._by_pid)
 
     def of(self, app: App) -> dict[Replica, list[int]]:
-        """Return the processes of each replica of an app, the first one among them."""
+        """Return the processes of each replica of an app, including the first one."""
         found = self._walk(lambda top: (owner := self._whose(top)) is not None and owner.app is app)
         return {owner: pids for owner, pids in found.items() if owner is not None}
 
     def left_over(self) -> dict[Replica | None, list[int]]:
-        """Return what is left of replicas whose first process has ended; under None what nobody can be told to own.
+        """Return the processes left by replicas whose first process has ended; under None those of unknown replicas.
 
-        It costs nothing for the replicas that run.
+        Running replicas cost nothing.
         """
         return self._walk(lambda top: top not in self._by_pid)
 

@@ -1,4 +1,4 @@
-"""What is told of apps: the record on the disk, and a word to those who watch."""
+"""Save the records of apps to the disk, and notify watchers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SAVE_EVERY = 0.02
 
 
 class Persistence:
-    """Save and tell each app that has changed, many changes that come together as one.
+    """Saves each changed app and notifies its watchers; changes that come together are combined.
 
     Args:
         loop: The worker's loop; `publish` is to be called after each of its rounds.
-        connections: Who may be watching.
-        on_last_word: Called with an app that is over once its record on the disk says all there is to say.
-        on_removed: Called with an app that runs, and whose directory was removed.
+        connections: The connections that may watch.
+        on_last_word: Called with an ended app once its final record is on the disk.
+        on_removed: Called with a running app whose directory was removed.
     """
 
     def __init__(
@@ -46,20 +46,20 @@ class Persistence:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether a record could not be written yet."""
+        """Whether a record is not written yet."""
         return bool(self._unsaved)
 
     def app_changed(self, app: App) -> None:
-        """Take note of a change."""
+        """Record a change."""
         self._changed[app.app_id] = app
 
     def publish(self) -> None:
-        """Save and tell what has changed, unless that has been done a moment ago."""
+        """Save changes and notify watchers, unless that was done a moment ago."""
         if not self._changed:
             return
         now = time.monotonic()
         for app_id, app in tuple(self._changed.items()):
-            # Many replicas that end together are one change, but the end of all is told at once.
+            # Many replicas that end together are one change, but the app's end is reported at once.
             if app.is_over or now - self._told_at.get(app_id, 0.0) >= SAVE_EVERY:
                 self._told_at[app_id] = now
                 del self._changed[app_id]
@@ -76,7 +76,7 @@ class Persistence:
             if not app.is_over:
                 self._on_removed(app)
         except OSError:
-            self._wake_in(DISK_RETRY)  # the old record stands: by that the app is still found
+            self._wake_in(DISK_RETRY)  # the old record remains, so the app can still be found
             return
         self._unsaved.pop(app.app_id, None)
         if app.is_over:
@@ -88,7 +88,7 @@ class Persistence:
             self._loop.call_later(delay, self._wake)
 
     def _wake(self) -> None:
-        # What has changed is published after this round.
+        # Changes are published after this round.
         self._has_timer = False
         for app in tuple(self._unsaved.values()):
             self._save(app)
@@ -105,13 +105,13 @@ class Persistence:
                 connection.watched.discard(app.app_id)
 
     def forget(self, app: App) -> None:
-        """Say no more of an app."""
+        """Drop an app."""
         for by_app in (self._changed, self._unsaved, self._told_at):
             by_app.pop(app.app_id, None)
 
 
 def _event(app: App) -> bytes:
-    """Return the message that an app has changed, with its record where that is small."""
+    """Return the message that an app has changed, with its record if that is small."""
     head = b'{"event":"app","app_id":' + json.dumps(app.app_id).encode()
     record = app.encoded() if len(app.replicas) <= TOLD_REPLICAS else b""
     return head + b',"app":' + record + b"}\n" if 0 < len(record) <= TOLD_BYTES else head + b"}\n"

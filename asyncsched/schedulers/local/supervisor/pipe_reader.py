@@ -1,4 +1,4 @@
-"""From a replica's pipes into its log: one that is held up by a full disk holds up its writer, and nobody else."""
+"""Copy a replica's pipes to its log; on a full disk only this replica's writer waits."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 CHUNK = 64 * 1024
 DISK_RETRY = 0.25
 LAST_READS = 64
-"""More than a full pipe: somebody outside who writes for ever does not keep a replica from being over."""
+"""Reads at the end, more than a full pipe, so that an endless foreign writer does not keep a replica from ending."""
 
 
 class PipeReader:
-    """Read the pipes of one replica and write its log.
+    """Reads the pipes of one replica and writes its log.
 
     Args:
         loop: The worker's loop.
-        merge_streams: Whether both streams are one pipe.
+        merge_streams: Whether both streams share one pipe.
         limit: How many bytes a segment of the log may have.
         on_rotated: Called with the size of each segment that has ended.
         on_end: Called when a pipe has ended.
-        on_change: Called when `waits_for_disk` or `lost` is another.
+        on_change: Called when `waits_for_disk` or `lost` changes.
 
     Attributes:
-        waits_for_disk: Whether the disk has no room for what has been read.
-        lost: Why output could not be kept, or ``""``; it is read nevertheless, so that its writer goes on.
-        heard_at: When output came last.
+        waits_for_disk: Whether output waits for space on the disk.
+        lost: Why output could not be kept, or ``""``; it is still read, so that its writer continues.
+        heard_at: When the last output came.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PipeReader:
         self.heard_at = 0.0
 
     def open(self, log_dirs: LogDirs, parents: OpenedParents) -> list[int]:
-        """Make the log and the pipes; return the ends that the process writes to, stdout first."""
+        """Make the log and the pipes; return the write ends, stdout first."""
         with log_dirs.make(parents) as at:
             self._log = Segments(log_dirs, at, kinds=self._kinds, limit=self._limit, on_rotated=self._on_rotated)
         theirs: list[int] = []
@@ -79,13 +79,13 @@ class PipeReader:
         return theirs
 
     def begin(self) -> None:
-        """Read from now on."""
+        """Start reading."""
         for fd in self._pipes:
             self._loop.add(fd, self._reader(fd))
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody can write any more."""
+        """Whether all pipes are closed."""
         return not self._pipes
 
     def _reader(self, fd: int) -> Callable[[int], int]:
@@ -109,14 +109,14 @@ class PipeReader:
             self._wait_for_disk()
 
     def _done(self, step: Callable[[Segments], bool]) -> bool:
-        """Do something to the log; tell whether nothing waits for the disk."""
+        """Run a step on the log; return whether nothing waits for the disk."""
         assert self._log is not None
         if self.lost:
             return True
         try:
             return step(self._log)
         except OSError as error:
-            # Not for want of room: the process goes on, it is worth more than its output.
+            # Not a full disk: the process continues, because it is worth more than its output.
             self._lose(f"its output could not be kept: {error.strerror}")
             return True
 
@@ -136,7 +136,7 @@ class PipeReader:
     def _wait_for_disk(self) -> None:
         if self.waits_for_disk:
             return
-        # The writer waits in its full pipe, as it would on a full disk of its own; nothing is lost.
+        # The writer blocks on its full pipe, as it would on a full disk; nothing is lost.
         self.waits_for_disk = True
         self._on_change()
         for fd in self._pipes:
@@ -155,15 +155,16 @@ class PipeReader:
         self.begin()
 
     def give_up_waiting(self) -> None:
-        """Let go of what the disk has no room for."""
+        """Drop what does not fit on the disk."""
         if self.waits_for_disk:
             self.waits_for_disk = False
-            self._lose("the last of its output could not be kept: no room on the disk")
+            self._lose("the end of its output could not be kept: no space left on the disk")
 
     def finish(self) -> bool:
-        """Read what lies in the pipes by now and end the log; tell whether all is on the disk.
+        """Read what is in the pipes and end the log; return whether everything is on the disk.
 
-        Nobody of ours is left to write more. When it is not, `on_change` tells when to try again.
+        No process of the replica is left to write more. If not everything is written, `on_change` is called for a
+        retry.
         """
         for fd in tuple(self._pipes):
             self._drain(fd)
@@ -184,7 +185,7 @@ class PipeReader:
             self._write(Segments.finish)
 
     def begin_anew(self) -> None:
-        """Go on with the log in directories that are made anew: the old ones were removed under us."""
+        """Continue the log in new directories, because the old ones were removed."""
         if not self._finished:
             self._write(Segments.begin_anew)
 
@@ -194,10 +195,10 @@ class PipeReader:
         try:
             self._log.drop_oldest()
         except OSError:
-            pass  # Its directory has been removed under us, and the segment with it.
+            pass  # its directory was removed, with the segment
 
     def close(self) -> None:
-        """Let go of the pipes and the log's files."""
+        """Close the pipes and the log's files."""
         for fd in self._pipes:
             self._loop.remove(fd)
             os.close(fd)

@@ -1,4 +1,4 @@
-"""Which processes are below us, and how they are told to end."""
+"""Find the descendants of this process, and end them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _KILL = int(signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant that loses its own, so that none escapes."""
+    """Adopt every descendant that loses its parent, so that none escapes."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill us when our parent dies; it stays so after exec, but for programs that change the user."""
+    """Have the kernel kill this process when its parent dies; exec keeps this, except for setuid programs."""
     _prctl(PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
 
 
@@ -32,15 +32,15 @@ Children = Callable[[int], list[int]]
 def descendants(
     root: int, *, enter: Callable[[int], bool] = lambda _child: True, children: Children | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Give each process below `root` with the child of `root` through which it was reached.
+    """Yield each descendant of `root` with the child of `root` above it.
 
-    Walked before anybody is signalled: a child of a process that dies meanwhile is missed, and found by
-    the next walk under whoever adopted it.
+    Collect them before any signal is sent. Children of a process that dies meanwhile are missed; the next call finds
+    them under their new parent.
 
     Args:
-        root: A process; the list of its own children is exact if it is us, who alone reap them.
-        enter: Tells whether a child of `root` is wanted, with all that is below it.
-        children: Returns the children of a process; None for the quickest way that this kernel has.
+        root: A process; the list of its children is exact if it is this process, which alone reaps them.
+        enter: Tells whether a child of `root` is wanted, with its descendants.
+        children: Returns the children of a process; None for the fastest way on this kernel.
     """
     if children is None:
         children = children_by_lists if has_lists() else children_by_parents()
@@ -52,7 +52,7 @@ def descendants(
 
 
 def has_lists() -> bool:
-    """Tell whether the kernel has been built to list a process's children."""
+    """Return whether the kernel can list a process's children."""
     return os.path.exists("/proc/thread-self/children")
 
 
@@ -61,7 +61,7 @@ def children_by_lists(pid: int) -> list[int]:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return []  # It is gone: what it had has moved up, and the next walk finds it.
+        return []  # it is gone; the next call finds its children under their new parent
     return [child for thread in threads for child in _children_of_thread(pid, thread)]
 
 
@@ -74,7 +74,7 @@ def _children_of_thread(pid: int, thread: str) -> list[int]:
 
 
 def children_by_parents() -> Children:
-    """Look once at every process of the machine and its parent, where there is no other way."""
+    """Read the parent of every process of the machine once, for kernels without lists of children."""
     tree: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (fields := stat_fields(int(name))) is not None:
@@ -83,7 +83,7 @@ def children_by_parents() -> Children:
 
 
 def is_childless() -> bool:
-    """Tell whether nobody is below us, not even one who has ended and has not been waited for."""
+    """Return whether this process has no children, not even zombies."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -92,7 +92,7 @@ def is_childless() -> bool:
 
 
 def send(pid: int, number: int) -> bool:
-    """Signal a process; tell whether it is there and ours to signal."""
+    """Signal a process; return whether it exists and may be signalled."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -108,21 +108,21 @@ def _send_group(leader: int, number: int) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Send KILL to a process group; only while its leader has not been reaped, or the number may be another's."""
+    """Send KILL to a process group; only before its leader is reaped, because then the number may be reused."""
     _send_group(leader, signal.SIGKILL)
 
 
 def kill(pids: Iterable[int]) -> bool:
-    """Send KILL to each; tell whether any was there and ours to signal."""
+    """Send KILL to each; return whether any existed and could be signalled."""
     return sum(send(pid, signal.SIGKILL) for pid in pids) > 0
 
 
 def ask_to_end(leaders: Iterable[int], others: Iterable[int]) -> None:
-    """Send TERM, and CONT so that a stopped process hears of it.
+    """Send TERM, and CONT so that a stopped process receives it.
 
     Args:
-        leaders: The leaders of process groups, which have not been reaped.
-        others: Processes, of these groups or of others.
+        leaders: The leaders of process groups, which are not reaped yet.
+        others: Further processes, in these groups or others.
     """
     groups = set(leaders)
     for leader in groups:

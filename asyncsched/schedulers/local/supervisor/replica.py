@@ -1,4 +1,4 @@
-"""One replica: its start, its exit, and what it leaves behind."""
+"""One replica: its start, its exit, and the processes that it leaves behind."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 SILENCE = 1.0
 ERROR_LIMIT = 256 * 1024
 DISK_PATIENCE = 10.0
-"""How long the output of an app that has been told to end may wait for room on the disk, in seconds."""
+"""Seconds that the output of an ending app may wait for space on the disk."""
 KILL_EVERY = (0.01, 0.5)
-"""How soon one looks whether a killed process is gone, and how rarely after many looks."""
+"""Shortest and longest pause in seconds between checks whether a killed process is gone."""
 
 
 class Replica:
-    """A process, its process group, its descendants, and the log of what they write.
+    """A process, its process group, its descendants, and the log of their output.
 
-    It is over when its first process is: its output is read until its end or until a second of silence,
-    then what is left of it is ended, as a container's would be.
+    It ends with its first process: its output is read until its end or until a second of silence, then its remaining
+    processes are ended, as in a container.
     """
 
     def __init__(self, owner: AppOwner, app: App, number: int, spec: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Replica:
         self.timed_out = False
         self._exited_at: float | None = None
         self._silent = False
-        # In a directory that the user has named an earlier app of the same key may have left one.
+        # An earlier app of the same key may have left one in a directory that the user named.
         self._error_of_another: tuple[int, ...] | None = None
         self._result_of_another: list[int] | None = None
         self._look_after = KILL_EVERY[0]
@@ -68,12 +68,12 @@ class Replica:
         )
 
     def open_log(self, app_at: int, parents: OpenedParents) -> list[int]:
-        """Make the log's files and its pipes; return the ends that the process writes to, stdout first."""
+        """Make the log's files and its pipes; return the write ends, stdout first."""
         self._log_dirs = LogDirs(app_at, self.spec["dir"], self.spec["logs"])
         return self._pipe_reader.open(self._log_dirs, parents)
 
     def begin(self) -> None:
-        """Read its output from now on."""
+        """Start reading its output."""
         self._error_of_another = self._find_error()
         if self._log_dirs is not None and self._log_dirs.is_named:
             self._result_of_another = self._log_dirs.find_result()
@@ -86,7 +86,7 @@ class Replica:
 
     @property
     def waits_for_disk(self) -> bool:
-        """Whether the disk has no room for its output."""
+        """Whether its output waits for space on the disk."""
         return self._pipe_reader.waits_for_disk
 
     @property
@@ -95,7 +95,7 @@ class Replica:
         return self._exited_at is not None
 
     def exited(self, status: int) -> None:
-        """Take note of how the first process ended; it has been reaped."""
+        """Record how the first process ended; it was reaped."""
         if os.WIFSIGNALED(status):
             self.signal = os.WTERMSIG(status)
         self.exit_code = os.waitstatus_to_exitcode(status)
@@ -107,7 +107,7 @@ class Replica:
         self.app.replica_exited(self)
 
     def _find_error(self) -> tuple[int, ...] | None:
-        """Return which error file is there, and of when."""
+        """Return inode, time and size of the error file, if it exists."""
         try:
             found = os.stat(self.spec["error_file"], follow_symlinks=False)
         except (OSError, ValueError):
@@ -138,10 +138,10 @@ class Replica:
         self._owner.look_again(self)
 
     def settle(self, left: Sequence[int]) -> None:
-        """End what is left after the first process, or find that nothing is, and be over.
+        """End the remaining processes, or finish the replica if none is left.
 
         Args:
-            left: The processes that are left of it.
+            left: Its remaining processes.
         """
         if self.is_over or not self.has_exited:
             return
@@ -161,7 +161,7 @@ class Replica:
         return self.waits_for_disk or not (self._pipe_reader.has_ended or self._silent or self.app.is_ending)
 
     def begin_log_anew(self) -> None:
-        """Go on with the log where its directory has been made anew."""
+        """Continue the log in its new directory."""
         self._pipe_reader.begin_anew()
 
     def drop_oldest(self) -> None:
@@ -174,11 +174,11 @@ class Replica:
             self._log_dirs.unmake()
 
     def close(self) -> None:
-        """Let go of the log and the pipes."""
+        """Close the log and the pipes."""
         self._pipe_reader.close()
 
     def record(self) -> dict[str, Any]:
-        """Return what is told of it."""
+        """Return its part of the app's record."""
         return {
             "role": self.role,
             "k": self.k,

@@ -1,4 +1,4 @@
-"""What the worker owns: apps, the ends of processes, and its own end."""
+"""The worker: it runs apps, handles the ends of processes, and ends itself."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ OWNER_EVERY = 0.25
 
 
 class Worker:
-    """Serve one owner, or one detached app, until it has ended and nothing is left of it.
+    """Serves one owner, or one detached app, until it has ended and none of its processes is left.
 
     Args:
         root: The state directory's descriptor.
-        watcher: The process above us, and the start of it.
+        watcher: The parent process, and its start time.
         watcher_life: A pipe that ends when the watcher dies.
-        limits: The limits that the replicas get back.
+        limits: The limits to restore in replicas.
 
     Attributes:
-        owner: The connection of the process that has started us, as long as it is there.
-        apps: Those that start or run, or whose end has not been written down.
+        owner: The connection to the process that started the supervisor, while it is open.
+        apps: The apps that start or run, or whose end is not saved yet.
     """
 
     def __init__(self, root: int, watcher: tuple[int, int], watcher_life: int, limits: Limits) -> None:
@@ -72,14 +72,14 @@ class Worker:
         self._watch_for_end(watcher_life, "supervisor", grace=False)
         self._watch_signals()
 
-    # Who talks to us, and whose end is ours
+    # Connections, and the owner's end
 
     def serve(self, owner: socket.socket, owner_pidfd: int, owner_process: tuple[int, int], *, detached: bool) -> None:
         """Serve the owner until nothing is left to do."""
         self._detached = detached
         self.owner = self._admit(owner)
         if not detached:
-            # A child that the owner has forked keeps the socket open when the owner dies: it is not enough.
+            # The socket is not enough: a forked child of the owner keeps it open when the owner dies.
             if owner_pidfd >= 0:
                 self._watch_for_end(owner_pidfd, "owner")
             else:
@@ -87,7 +87,7 @@ class Worker:
         self.loop.run()
 
     def _watch_for_end(self, fd: int, why: str, *, grace: bool = True) -> None:
-        """End everything when a descriptor becomes ready, as it does when the process that it stands for dies."""
+        """End everything when a descriptor becomes ready, which means that its process has died."""
 
         def ended(_mask: int) -> int:
             self.loop.remove(fd)
@@ -119,7 +119,7 @@ class Worker:
     # Apps
 
     def start(self, app: App, done: Callable[[LaunchError | None], None]) -> None:
-        """Start an app; `done` is called when it runs, or with the reason why nothing of it has run."""
+        """Start an app; `done` is called when it runs, or with the reason why it could not start."""
 
         def launched(error: LaunchError | None) -> None:
             app.launch = None
@@ -146,20 +146,20 @@ class Worker:
 
     def _check_place(self, app: App) -> None:
         if self._ending:
-            raise LaunchError("this supervisor takes no more apps", ours=True)
+            raise LaunchError("this supervisor accepts no more apps", ours=True)
         if app.app_id in self.apps:
             raise LaunchError(f"there is an app {app.app_id} already", code="exists")
 
     def app_changed(self, app: App) -> None:
-        """Save the app's record and tell its watchers after this round."""
+        """Save the app's record and notify its watchers after this round."""
         if app.app_id in self.apps:
             self._persistence.app_changed(app)
 
     def _removed(self, app: App) -> None:
-        """Write an app's record anew where it was removed while the app runs, or else end the app.
+        """Write the record of a running app again after it was removed; if that fails, end the app.
 
-        By its record alone others find it, can end it, and do not start it a second time. Where that cannot be, for
-        another one of its id is there or the whole state directory is gone, it is to be as if it had been removed.
+        Other processes need the record to find the app, to end it, and to avoid starting it twice. It cannot be written
+        if another app has its id, or the whole state directory is gone.
         """
         try:
             app.place_again(self._apps_at)
@@ -167,7 +167,7 @@ class Worker:
             app.terminate("removed")
 
     def discard(self, app: App) -> None:
-        """Let go of an app that is over, or that has never run."""
+        """Drop an app that has ended or never ran."""
         self.apps.pop(app.app_id, None)
         self._persistence.forget(app)
         for replica in app.replicas:
@@ -199,7 +199,7 @@ class Worker:
         self.loop.call_later(longest, lambda: self._sweep(KILL_EVERY[0]))
 
     def _sweep(self, look_after: float) -> None:
-        """End all that is below us, again and again until nothing is left that could be ended."""
+        """End all descendants, repeatedly, until none is left that can be ended."""
         below = [pid for pid, _ in process_tree.descendants(os.getpid())]
         swept = not process_tree.kill(below)
         if self._leave_if_done(swept=swept):
@@ -207,7 +207,7 @@ class Worker:
         self.loop.call_later(look_after, lambda: self._sweep(min(2 * look_after, KILL_EVERY[1])))
 
     def _leave_if_done(self, *, swept: bool = False) -> bool:
-        """End this process if nobody is below it who could be ended, and everything has been told."""
+        """End this process if no descendant is left that can be ended, and everything is saved and sent."""
         waiting = self._persistence.has_unsaved or any(not app.is_over for app in self.apps.values())
         if (waiting and time.monotonic() < self._leave_at) or not (swept or process_tree.is_childless()):
             return False
@@ -248,12 +248,12 @@ class Worker:
                 replica.exited(status)
 
     def look_again(self, replica: Replica) -> None:
-        """Settle a replica whose first process has ended, after this round."""
+        """After this round, settle a replica whose first process has ended."""
         self._to_settle.add(replica)
 
     def _after_round(self) -> None:
         if self._look_due:
-            # One that had been adopted is gone: its replica may have waited for it.
+            # An adopted process has ended, for which its replica may have waited.
             self._look_due = False
             self._to_settle.update(each for app in self.apps.values() for each in app.replicas)
         if self._to_settle:
@@ -268,11 +268,11 @@ class Worker:
         if not due:
             return
         left = self.ownership.left_over()
-        # Whose a stranger is does not matter any more when no first process is there.
+        # Once no replica's main process is left, unattributed processes can be ended too.
         strangers = [] if self.ownership.is_running else left.get(None, [])
         for replica in due:
             replica.settle(left.get(replica, []) + strangers)
 
 
 def _noted(_number: int, _frame: object) -> None:
-    """Take a signal that the wake-up pipe tells of."""
+    """Handle a signal without effect; the wake-up pipe reports it."""
