@@ -112,7 +112,7 @@ def test_wrong_arguments_are_refused_at_the_call(wrong: dict[str, object]) -> No
 
 def test_streams_that_the_service_cannot_tell_apart_are_refused() -> None:
     with pytest.raises(ValueError, match="stderr"):
-        check_stream(make_query("app", streams=Stream.STDERR, clock=CLOCK), [Stream.COMBINED])
+        check_stream(make_query("app", streams=Stream.STDERR, clock=CLOCK), [Stream.COMBINED], ["aws_batch"])
 
 
 def test_none_means_all_and_an_empty_name_too() -> None:

@@ -166,7 +166,7 @@ class Job(AsyncOnly):
             where = f" ({self.handle})" if self.handle else ""
             reason = why_ended(status)
             why = f"{status.state}{f': {reason}' if reason else ''}"
-            if not self.is_terminal:
+            if not self.is_terminal():
                 what = f"the job {self.name}{where} is not over"
                 raise AppStatusError(what, why=why, fix="await it first", status=status)
             raise AppStatusError(f"the job {self.name}{where} did not succeed", why=why, status=status) from self.error
