@@ -23,7 +23,7 @@ __all__ = ["command"]
 @with_apps
 @with_groups
 @click.option("--any/--all", "first", default=False, help="Wait for the first app to end, or for all (the default).")
-@click.option("--timeout", type=duration, metavar="TIME", help="Give up after this time (30, 90s, 5m, 2h) with exit code 124.")
+@click.option("--timeout", type=duration, metavar="TIME", help="Give up after 30, 90s, 5m or 2h; exit code 124.")
 def command(
     console: Console,
     apps: tuple[str, ...],
