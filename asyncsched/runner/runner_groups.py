@@ -80,7 +80,7 @@ class _GroupingRunner(_HostedRunner):
                 `JobGroup.lost_logs` lists those that are not.
 
         Raises:
-            ConfigError: An argument is wrong; the message names it and its bounds.
+            ConfigError: An argument is invalid; the message names it and its bounds.
             UnknownSchedulerError: No scheduler has this name.
         """
         self._check_open()
@@ -121,7 +121,7 @@ class _GroupingRunner(_HostedRunner):
         `group`.
 
         Raises:
-            ValueError: The app cannot be run as it is described, or an argument is wrong.
+            ValueError: The app definition or an argument is invalid.
         """
         self._enter()
         return self.group(scheduler, cfg, **settings)._start_single(app)

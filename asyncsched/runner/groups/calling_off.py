@@ -1,8 +1,8 @@
-"""Calling off a group from another process: a file that the group looks for before it launches anything more.
+"""Call off a group from another process, by a file that the group checks before it launches more apps.
 
-It looks when an app of it was cancelled and it has not asked for that itself. A group with a key looks whenever it
-writes to its journal as well, and every other second while jobs wait to be started again. So whoever calls a group off
-writes the file first, and cancels the apps then.
+A group checks for the file when one of its apps was cancelled by someone else. A group with a key also checks whenever
+it writes to its journal, and every two seconds while jobs wait to be restarted. To call off a group, write the file
+first, then cancel the apps.
 """
 
 from __future__ import annotations

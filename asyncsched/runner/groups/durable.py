@@ -1,4 +1,4 @@
-"""A group with a key: what its journal tells is taken up, and what it does is written there."""
+"""A group with a key: it continues from its journal, and writes what it does there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOK_PAUSE = 2.0
 
 
 class DurableEngine(Engine):
-    """Launches each attempt under a key of its own, after a line in the journal that says so."""
+    """Launches each attempt with its own key, after it has written a line to the journal."""
 
     def __init__(self, host: Host, settings: GroupSettings, key: str) -> None:
         super().__init__(host, settings)
@@ -54,7 +54,7 @@ class DurableEngine(Engine):
 
     @override
     async def enter(self) -> None:
-        await self.host.open(self.settings.scheduler)  # it has to be there for `start` to check options
+        await self.host.open(self.settings.scheduler)  # so that `start` can check options
         await self._open()
 
     async def _open(self) -> None:
@@ -186,7 +186,7 @@ class DurableEngine(Engine):
         past = self._past.get(job.name)
         if (why := self._out_of_reach.get(job.name)) is not None:
             fix = "give the runner that scheduler, or the group another key"
-            job.error = ConfigError(f"the job {job.name} cannot be gone on with", why=why, fix=fix)
+            job.error = ConfigError(f"the job {job.name} cannot be continued", why=why, fix=fix)
             self.over(job, Phase.FAILED, AppStatus(AppState.FAILED, msg=str(job.error), cause=FailureCause.CONFIG))
             return True
         if past is None or job.attempts:  # the second: this process has launched it
@@ -323,7 +323,7 @@ def _first(cfg: CfgOf) -> Cfg:
 
 
 def _check_detached(backend: AnyScheduler, cfg: Cfg) -> None:
-    """Raise UsageError where an app would end with this process, which a key promises to outlive."""
+    """Raise UsageError if apps would end with this process, because a group with a key must outlive it."""
     if not backend.ends_with_submitter:
         return
     given = dict(cfg) if isinstance(cfg, Mapping) else {} if cfg is None else _fields(cfg)

@@ -1,4 +1,4 @@
-"""An attempt that takes up a slot of its group."""
+"""An attempt that occupies a slot of its group."""
 
 from __future__ import annotations
 

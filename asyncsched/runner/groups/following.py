@@ -1,4 +1,4 @@
-"""The apps that a group follows: each takes up a slot, whoever has asked for it, until it has ended."""
+"""The apps that a group follows. Each occupies a slot until it has ended."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Following(abc.ABC):
 
     @abc.abstractmethod
     def landed(self, flight: Flight, verdict: Verdict) -> None:
-        """Take note of an attempt's end."""
+        """Record an attempt's end."""
 
     def forget(self, flight: Flight) -> None:
         """Follow an attempt no more."""

@@ -1,4 +1,4 @@
-"""What a group needs of its runner."""
+"""What a group needs from its runner."""
 
 from __future__ import annotations
 

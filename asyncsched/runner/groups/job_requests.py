@@ -32,7 +32,7 @@ class JobRequests:
         self._end_group = end_group
 
     def waiting_status(self, job: Job) -> AppStatus:
-        """Return the status of a job of which no attempt runs."""
+        """Return the status of a job without a running attempt."""
         if job._phase is Phase.LAUNCHING:
             return AppStatus(AppState.PENDING, msg="being launched")
         if job._phase is Phase.PAUSED:

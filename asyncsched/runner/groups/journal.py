@@ -1,8 +1,7 @@
-"""The journal of a durable group: one line of JSON for each attempt that is sent, and for each that has ended.
+"""The journal of a durable group: one line of JSON for each attempt that is submitted, and for each that ends.
 
-It lies in the state directory, in ``groups``. Services forget: what has ended is known from here, and one is asked
-only about attempts that have not. A process that dies leaves, at worst, the first bytes of a line: what is not a whole
-line did not happen.
+It is in ``groups`` in the state directory. Services forget ended apps, so ends are read from here, and services are
+asked only about other attempts. A process that dies leaves at most an incomplete line, which is ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Attempt:
         is_sent: Whether its submit returned.
         end: Its last status, if it has ended.
         was_launched: Whether there was an app at all.
-        timed_out: Whether it ran longer than it was allowed to.
+        timed_out: Whether it exceeded its timeout.
     """
 
     handle: AppHandle

@@ -1,4 +1,4 @@
-"""What keeps the logs of a group's jobs in files, from their starts: logs of deleted apps cannot be read later."""
+"""Saves the logs of a group's jobs to files from their start, because logs of deleted apps cannot be read later."""
 
 from __future__ import annotations
 

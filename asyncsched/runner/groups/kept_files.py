@@ -1,4 +1,4 @@
-"""The files that keep an app's log: each holds what one origin has written, byte for byte."""
+"""The files of an app's saved log: each holds the exact output of one stream of a replica."""
 
 from __future__ import annotations
 

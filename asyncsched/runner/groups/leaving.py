@@ -1,4 +1,4 @@
-"""How a group ends: bounded, whatever cancels its owner, and telling what is left."""
+"""How a group ends: in bounded time, even if its owner is cancelled, and reporting what is left."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Leaving:
         """End the group with its only job."""
         if self._keeper is not None:
             await self._keeper.finish()
-        await self._engine.close(ClosedError(f"the job {job.name} is over"))
+        await self._engine.close(ClosedError(f"the job {job.name} has ended"))
 
     async def _land(self, *, cancel: bool) -> None:
         engine = self._engine

@@ -1,4 +1,4 @@
-"""Which jobs a group has, and where each of them is: bookkeeping that never waits."""
+"""The bookkeeping of a group: its jobs and their phases. It never waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jobs of a group as a monitor shows them: each is one row, that of its last attempt."""
+"""The jobs of a group for a monitor: one row per job, that of its last attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of a group's apps in one stream, which knows when no more are to come."""
+"""The states of a group's apps in one stream, which ends when no more can come."""
 
 from __future__ import annotations
 
