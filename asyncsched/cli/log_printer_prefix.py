@@ -1,4 +1,4 @@
-"""How a line begins: who wrote it, as short as it can be told, and whether it is of stderr."""
+"""The prefix of a line: the replica that wrote it, as short as possible, and a mark for stderr."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 __all__ = ["Names", "Who", "prefix_of"]
 
 Who: TypeAlias = tuple[str, str, int]
-"""App ("" where there is but one), role and replica."""
+"""App ("" if there is only one), role and replica."""
 
 WIDEST = 32
-"""On a terminal, names that are longer are cut in their middle: who wrote a line must leave it room."""
+"""Longer names are shortened in the middle on a terminal, to leave room for the line."""
 
 
 class Names:
     """The names of replicas in prefixes.
 
     Args:
-        apps: What the apps are called, by their ids, where there are several.
-        single: The apps that have one role, which goes without saying.
-        replicas: Who is going to write, as far as that is known: shorter prefixes are filled up to the longest.
+        apps: The names of the apps by id, if there are several.
+        single: The apps with only one role, which is not shown.
+        replicas: The replicas, as far as known; shorter prefixes are padded to the longest.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Names:
 
     @classmethod
     def of_app(cls, app: AppDef) -> Names:
-        """Return the names for one app that was just launched."""
+        """Return the names for one app."""
         return cls(replicas=[("", role.name, role.num_replicas - 1) for role in app.roles])
 
     @classmethod
     def of_apps(cls, apps: Mapping[str, DescribeAppResponse]) -> Names:
-        """Return the names for apps by their ids: the names that they were given while these are distinct."""
+        """Return the names for apps by id: their names if these are distinct, else their ids."""
         if len(apps) == 1:
             replicas = [each for answer in apps.values() for each in answer.replicas]
             return cls(replicas=[("", each.role, each.id) for each in replicas])
@@ -59,7 +59,7 @@ class Names:
         )
 
     def who(self, source: LogOrigin) -> Who:
-        """Return who wrote a line."""
+        """Return the replica that wrote a line."""
         return (source.app_id if self._apps is not None else "", source.role, source.replica)
 
     def of(self, who: Who) -> str:
@@ -71,12 +71,12 @@ class Names:
         return f"{name}/{replica}" if app in self._single else f"{name}/{role}/{replica}"
 
     def app(self, app_id: str) -> str:
-        """Return what an app is called."""
+        """Return the name of an app."""
         return (self._apps or {}).get(app_id, app_id)
 
 
 def prefix_of(name: str, stream: Stream, color: str, *, is_drawn: bool, width: int) -> str:
-    """Return the beginning of a line; on a terminal all are of one width, and ``!`` tells stderr from the rest."""
+    """Return the prefix of a line; on a terminal, prefixes have equal width, and ``!`` marks stderr."""
     if not name:
         return ""
     if not is_drawn:
