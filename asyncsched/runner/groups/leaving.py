@@ -36,7 +36,7 @@ class Leaving:
     """Ends a group, once.
 
     Attributes:
-        left: The jobs that may still run.
+        left: The jobs that may still be running.
     """
 
     def __init__(self, engine: Engine, keeper: LogKeeper | None) -> None:
@@ -46,9 +46,9 @@ class Leaving:
         self.left: list[Job] = []
 
     async def land(self, *, cancel: bool) -> None:
-        """Start nothing more, and wait for what is under way: for the ends of all with `cancel`, else for submits.
+        """Start no more jobs, and wait: with `cancel` until all have ended, else for submits in progress.
 
-        Being cancelled does not shorten it; the cancellation goes on afterwards.
+        Cancellation does not shorten this; it continues afterwards.
         """
         if self._engine.error is not None:
             return
@@ -95,7 +95,7 @@ class Leaving:
 
 
 def failures_of(engine: Engine) -> ExceptionGroup[AppStatusError]:
-    """Return the error that tells of all jobs that failed; its text is that of the first one."""
+    """Return the error for all failed jobs; its text is that of the first."""
     errors: list[AppStatusError] = []
     for job in engine.ledger.failed:
         try:
@@ -111,7 +111,7 @@ def failures_of(engine: Engine) -> ExceptionGroup[AppStatusError]:
 
 
 class _JobsFailed(ExceptionGroup[AppStatusError]):
-    """The errors of jobs; a notebook shows the first of them, and how many more there are."""
+    """The errors of jobs; a notebook shows the first, and the number of the others."""
 
     @override
     def derive(self, excs: Sequence[Any], /) -> ExceptionGroup[Any]:
