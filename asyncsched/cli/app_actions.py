@@ -123,7 +123,7 @@ class AppAction:
         waiting = Waiting(console, runner, prints_json=False)
         try:
             await waiting.until_ended(handles)
-        except asyncio.CancelledError:  # Ctrl-C, which this verb answers
+        except asyncio.CancelledError:  # Ctrl-C, which this verb handles
             await tell_what_runs_on(console, runner, waiting.left, waiting.left, ["wait"])
             return True
         finally:

@@ -1,4 +1,4 @@
-"""Which apps are meant: handles, ids, beginnings of ids, and patterns."""
+"""The apps that arguments name: handles, ids, starts of ids, names, patterns and groups."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ __all__ = [
 SCHEDULERS_VARIABLE = "ASYNCSCHED_SCHEDULERS"
 
 MOST_REPLICAS = 100_000
-"""How many a range may name: more is a slip of the keyboard, and would be written out number by number."""
+"""The maximum size of a range of replicas: a larger one is probably a typing error, and every number is listed."""
 
 _FORM = "a handle is scheduler://session/app_id; `asyncsched list` shows the apps that exist"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What one argument names.
+    """One argument that names apps.
 
     Attributes:
-        app: A handle, an id, the beginning of one, or a pattern.
+        app: A handle, an id, the start of an id, a name or a pattern.
         role: One of the app's roles; empty for all.
         replicas: Some of the role's replicas; None for all.
-        is_group: Whether `app` is the name of a group, and all its apps are meant.
-        only: The scheduler that is asked where the app names none; empty for all.
+        is_group: Whether `app` is the name of a group, for all its apps.
+        only: The scheduler to search if `app` names none; empty for all.
     """
 
     app: str
@@ -62,30 +62,30 @@ class Target:
 
     @property
     def is_handle(self) -> bool:
-        """Whether it names an app completely."""
+        """Whether it is a complete handle."""
         return "://" in self.app and not self.is_pattern and not self.is_group
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it may mean several apps."""
+        """Whether it is a pattern, which may match several apps."""
         return _is_pattern(self.app)
 
     @property
     def scheduler(self) -> str:
-        """The scheduler that it names; empty if it may be any."""
+        """The scheduler to search; empty for all."""
         name, scheme, _ = self.app.partition("://")
         return name if scheme and not _is_pattern(name) and not self.is_group else self.only
 
 
 @dataclass(slots=True)
 class Found:
-    """The apps that arguments mean, and what went wrong on the way.
+    """The apps that arguments name, and the errors on the way.
 
     Attributes:
         apps: Each app with the target that named it, in the order of the arguments.
-        failures: Arguments that mean nothing, and schedulers that could not be asked.
-        missed: Schedulers that could not be asked about apps that were found elsewhere.
-        notes: What was chosen where several apps could be meant.
+        failures: Errors of arguments that match no app, and of schedulers.
+        missed: Errors of schedulers, for apps that were found on other schedulers.
+        notes: Which app was chosen among several.
     """
 
     apps: list[tuple[AppHandle, Target]] = field(default_factory=list[tuple[AppHandle, Target]])
@@ -100,14 +100,14 @@ class Found:
 
 
 def parse_target(text: str, *, parts: bool = False) -> Target:
-    """Take an argument apart.
+    """Parse an argument.
 
     Args:
         text: ``[scheduler://session/]app`` or, with `parts`, also ``.../role`` and ``.../role/0,2-3``.
-        parts: Whether roles and replicas may be named.
+        parts: Whether arguments may name roles and replicas.
 
     Raises:
-        MalformedHandleError: It is nothing of the kind.
+        MalformedHandleError: It has another form.
     """
     scheduler, scheme, rest = text.partition("://")
     words = (rest if scheme else text).split("/")
@@ -129,7 +129,7 @@ def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
     """Read numbers and ranges such as ``0,2-3``; None for an empty text.
 
     Raises:
-        MalformedHandleError: It is nothing of the kind.
+        MalformedHandleError: It has another form.
     """
     if not text:
         return None
@@ -146,7 +146,7 @@ def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
 
 
 def typed(targets: Iterable[Target]) -> list[str]:
-    """Return the words that name the same again."""
+    """Return the arguments that name the same apps again."""
     words: list[str] = []
     for target in targets:
         parts = ["/".join([target.app, *filter(None, [target.role, ",".join(map(str, target.replicas or ()))])])]
@@ -156,13 +156,13 @@ def typed(targets: Iterable[Target]) -> list[str]:
 
 
 async def find_apps(console: Console, runner: Runner, targets: Sequence[Target], *, newest: bool = True) -> Found:
-    """Return the apps that are meant; schedulers are asked for lists only where a handle is not complete.
+    """Return the named apps; schedulers list their apps only if some argument is not a complete handle.
 
     Args:
-        console: Is told which app was chosen, and which schedulers could not be asked about one that was found.
-        runner: Asks.
-        targets: What is meant.
-        newest: Whether of several apps of one name the newest is meant; otherwise it is a mistake to name them so.
+        console: Shows which app was chosen among several, and which schedulers failed.
+        runner: The runner to use.
+        targets: The parsed arguments.
+        newest: Whether a name that several apps have means the newest; otherwise it is an error.
     """
     found = await _find(runner, targets, newest=newest)
     for note in found.notes:
@@ -174,7 +174,7 @@ async def find_apps(console: Console, runner: Runner, targets: Sequence[Target],
 
 async def _find(runner: Runner, targets: Sequence[Target], *, newest: bool) -> Found:
     found = Found()
-    lists: dict[str, AppList] = {}  # by the scheduler that was asked; empty: by all of them
+    lists: dict[str, AppList] = {}  # by scheduler; the empty name is for all
     failed: dict[str, list[Exception]] = {}
     missed: dict[str, list[Exception]] = {}
     for target in targets:
@@ -196,7 +196,7 @@ async def _find(runner: Runner, targets: Sequence[Target], *, newest: bool) -> F
             found.failures.append(error)
             rows = []
         found.apps += [(AppHandle(row.app_handle), target) for row in rows]
-        # Who is found by a whole id is not to be found anywhere else, whether or not all could be asked.
+        # An app found by its full id cannot be on another scheduler too, so failures of others do not matter.
         if [row.app_id for row in rows] != [target.app]:
             told = missed if rows and not target.is_pattern else failed
             told[scope] = failures_of(lists[scope])
@@ -223,14 +223,14 @@ async def list_apps(
     since: datetime | timedelta | None = None,
     group: str | None = None,
 ) -> AppList:
-    """Return the apps of `only` one scheduler, of those that ``ASYNCSCHED_SCHEDULERS`` names, or of all; newest first.
+    """Return the apps of one scheduler (`only`), of those in ``ASYNCSCHED_SCHEDULERS``, or of all; newest first.
 
     Args:
-        runner: Asks them.
-        limit: At most so many.
-        only: The one to ask.
+        runner: The runner to use.
+        limit: The maximum number of apps.
+        only: The scheduler to list.
         states: Only apps in these states.
-        since: Only apps that were submitted from this time on.
+        since: Only apps submitted from this time on.
         group: Only apps in this group.
     """
     chosen = [only] if only else chosen_schedulers()
@@ -242,7 +242,7 @@ async def list_apps(
     told = await answers(lambda name: runner.list(name, states=states, since=since, limit=limit, group=group), chosen)
     failures = {name: answer for name, answer in told.items() if isinstance(answer, Exception)}
     for answer in failures.values():
-        if isinstance(answer, UnknownSchedulerError):  # a mistake of who wrote the name, not a scheduler that is away
+        if isinstance(answer, UnknownSchedulerError):  # a wrong name, not a scheduler that is down
             raise answer
     rows = [row for answer in told.values() if not isinstance(answer, Exception) for row in answer]
     rows.sort(key=lambda row: row.created_at.timestamp() if row.created_at is not None else 0.0, reverse=True)
@@ -250,7 +250,7 @@ async def list_apps(
 
 
 async def list_named(runner: Runner, targets: Iterable[Target]) -> AppList:
-    """Return the apps that patterns and groups mean by now, which may be none; newest first."""
+    """Return the apps that match patterns and groups now, which may be none; newest first."""
     from asyncsched.runner.results import AppList
 
     found: dict[str, ListAppResponse] = {}
@@ -264,12 +264,12 @@ async def list_named(runner: Runner, targets: Iterable[Target]) -> AppList:
 
 
 def chosen_schedulers() -> list[str]:
-    """Return the schedulers that are asked where none is named; none for all."""
+    """Return the schedulers in ``ASYNCSCHED_SCHEDULERS``, to use if none is named; an empty list means all."""
     return [name.strip() for name in os.environ.get(SCHEDULERS_VARIABLE, "").split(",") if name.strip()]
 
 
 def failures_of(lists: AppList) -> list[Exception]:
-    """Return why schedulers could not be asked; one that is not installed or not set up here is not missed."""
+    """Return the errors of schedulers, without those that are not installed or not set up here."""
     from asyncsched.runner.results import is_set_up
 
     return [error for error in lists.failures.values() if is_set_up(error)]
@@ -278,7 +278,7 @@ def failures_of(lists: AppList) -> list[Exception]:
 def _matching(
     target: Target, rows: Iterable[ListAppResponse], *, newest: bool, notes: list[str]
 ) -> list[ListAppResponse]:
-    """Return the apps that are meant: those of a pattern, or else the app of this id, of this name, or beginning so."""
+    """Return the apps that match: a pattern, or else the app with this id, name, or start of an id."""
     rows = list(rows)
     if target.is_pattern:
         matching = [row for row in rows if _fits(row, target.app)]

@@ -1,4 +1,4 @@
-"""A table of apps that fits a terminal, and what stands below it: how many there are, and why some failed."""
+"""A table of apps that fits a terminal, with a summary and the failures below it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from asyncsched.views.summary import Failure, bar, failures, shared, summary
 __all__ = ["MOST_NAMED", "app_table", "clock_time", "failure_lines", "more_line", "summary_line"]
 
 MOST_NAMED = 60
-"""How many apps that failed are named."""
+"""How many failed apps are listed."""
 
 _ALL = "asyncsched list --state failed"
 _WRAPPED = 4
 _BAR = 40
 _CELLS = {AppState.SUCCEEDED: "█", AppState.FAILED: "x", AppState.CANCELLED: "-", AppState.RUNNING: "▒"}
 _LONG = 24
-"""Where the beginnings of ids are longer than that, what all of them begin with goes before other columns do."""
+"""If starts of ids are longer than this, their common prefix is dropped before other columns are."""
 _READABLE = 40
-"""What of a reason is shown beside its app at least: one that would be cut shorter stands below it."""
+"""The minimum width of a reason in its row; if less would fit, it is shown below the row."""
 _LEAST = {"app": 12, "reason": 12}
 _GOES_FIRST = ("name", "age")
 _GOES_THEN = ("since", "duration", "replicas", "reason")
@@ -35,18 +35,18 @@ _GOES_THEN = ("since", "duration", "replicas", "reason")
 def app_table(
     views: Sequence[AppView], columns: Sequence[str], now: datetime, *, width: int | None, color: bool
 ) -> Iterator[str]:
-    """Yield a header and a line for each app; columns that are empty are left out.
+    """Yield a header and a line for each app; empty columns are left out.
 
-    In a narrow terminal what all handles begin with goes first, then names and ages, then the ends of ids as far as
-    their beginnings tell them apart. Then columns give way to the reason, and one that would
-    be cut too short all the same stands below its app.
+    In a narrow terminal, the common prefix of handles is dropped first, then names and ages, then the ends of ids that
+    are not needed to tell them apart. Then other columns are dropped in favour of the reason. A reason that would still
+    be cut too short is shown below its row.
 
     Args:
         views: The apps.
-        columns: What is told of each; a name only where the app's id does not begin with it.
-        now: The time that ages are counted to.
-        width: The width to fit into; None cuts nothing, and a cell much longer than most moves only its own row.
-        color: Whether states have colours.
+        columns: The columns; a name is shown only if the app's id does not begin with it.
+        now: The current time, for ages.
+        width: The width to fit into; None cuts nothing, and an unusually long cell widens only its own row.
+        color: Whether to colour states.
     """
     cells = {name: [_cell(name, view, now) for view in views] for name in columns}
     cells = {name: each for name, each in cells.items() if any(each) or name in ("app", "state")}
@@ -81,7 +81,7 @@ def _cell(name: str, view: AppView, now: datetime) -> str:
 
 
 def clock_time(when: datetime | None, now: datetime) -> str:
-    """Write a time as a clock here shows it; with the date, if that is not today's."""
+    """Format a time in the local time zone; with the date unless it is today."""
     if when is None:
         return ""
     here = when.astimezone()
@@ -89,12 +89,11 @@ def clock_time(when: datetime | None, now: datetime) -> str:
 
 
 def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int | None) -> dict[str, int]:
-    """Return the width of each column that is shown; shortens the apps' names if there is no room for their handles.
+    """Return the widths of the columns to show; shorten the cells of `app` if handles do not fit.
 
-    What all handles begin with goes first, as far as the rest names the app; then names and ages, and of ids what is
-    not needed to tell them apart: the beginning of an id names the app, too. Then a column of replicas goes that says
-    1 of each app, and reasons are cut; what all ids begin
-    with goes, if that is long, and then more columns do.
+    The common prefix of handles is dropped first, then names and ages, then the ends of ids that are not needed to tell
+    them apart, because the start of an id names the app. Then a column of replicas that says 1 for each app is dropped,
+    and reasons are cut; then a long common prefix of ids goes, and then more columns.
     """
     widths = {name: max(len(name), *map(len, each), 0) for name, each in cells.items()}
     if width is None:
@@ -117,7 +116,7 @@ def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int |
         if name in widths and _sum(widths) > width:
             del widths[name]
     widths["app"] = max(1, widths["app"] - max(_sum(widths) - width, 0))
-    for name in ("reason", "app"):  # what a column has left that went
+    for name in ("reason", "app"):  # the space of dropped columns
         if name in widths:
             widths[name] = min(max(map(len, cells[name]), default=0), widths[name] + width - _sum(widths))
             widths[name] = max(widths[name], len(name))
@@ -125,14 +124,14 @@ def _fitting(cells: dict[str, list[str]], handles: Collection[str], width: int |
 
 
 def _usual(name: str, cells: Sequence[str]) -> int:
-    """Return the width of a column in which a cell much longer than most is not followed by the others."""
+    """Return the width of a column, without regard to cells that are much longer than most."""
     sizes = sorted(map(len, cells))
     most = max(_LONG, len(name), 2 * sizes[(len(sizes) - 1) // 2]) if sizes else 0
     return max(len(name), *(size for size in sizes if size <= most), 0)
 
 
 def _below(cells: Mapping[str, list[str]], widths: Mapping[str, int]) -> list[str]:
-    """Take the reasons out of the table that would be cut too short, and return them; "" for the others."""
+    """Remove the reasons that would be cut too short from the table and return them; "" for the others."""
     if (reasons := cells.get("reason")) is None:
         return [""] * len(cells["app"])
     room = widths.get("reason", 0)
@@ -142,7 +141,7 @@ def _below(cells: Mapping[str, list[str]], widths: Mapping[str, int]) -> list[st
 
 
 def _drop(cells: dict[str, list[str]], widths: dict[str, int], size: int, mark: str = "") -> None:
-    """Leave out what all names of apps begin with."""
+    """Drop the common prefix of the cells of `app`."""
     if size > len(mark):
         cells["app"] = [mark + each[size:] for each in cells["app"]]
         widths["app"] = max(len("app"), *map(len, cells["app"]))
@@ -158,7 +157,7 @@ def _sum(widths: Mapping[str, int]) -> int:
 
 
 def _cut(name: str, text: str, width: int, least: int) -> str:
-    """Cut a text; of an app's id that is still told from others its beginning is enough to name it."""
+    """Cut a text; for an app, its start if that is unique, else its start and end."""
     if name != "app" or len(text) <= width:
         return cut(text, width)
     if width >= least:
@@ -169,7 +168,7 @@ def _cut(name: str, text: str, width: int, least: int) -> str:
 
 
 def summary_line(views: Collection[AppView], *, width: int | None, color: bool) -> str:
-    """Return how many apps are in which state, with a bar where there is room for one."""
+    """Return the number of apps by state, with a bar if there is room for it."""
     states = [view.state for view in views]
     text = summary(states)
     room = _BAR if width is None else min(width - len(text) - len(GAP) - 2, _BAR)
@@ -183,9 +182,9 @@ def summary_line(views: Collection[AppView], *, width: int | None, color: bool) 
 
 
 def failure_lines(views: Collection[AppView], now: datetime, *, width: int | None, color: bool) -> Iterator[str]:
-    """Yield which apps failed, since when, why, and what each of them wrote last; those that failed alike together."""
+    """Yield the failed apps, grouped by reason: since when, why, and the last line of each."""
     told, left = shared(failures(views), MOST_NAMED)
-    least = max(distinct([view.app_id for view in views]), len("app"))  # that much of an id names the app
+    least = max(distinct([view.app_id for view in views]), len("app"))  # this much of an id identifies the app
     hue = state_color(AppState.FAILED) if color else ""
     faint = FAINT if color else ""
     for failure, apps in told:
@@ -208,7 +207,7 @@ def failure_lines(views: Collection[AppView], now: datetime, *, width: int | Non
 
 
 def _head(failure: Failure, now: datetime, width: int | None) -> list[str]:
-    """Return how many failed alike, since when and why; in several lines where one is too short for all of it."""
+    """Return how many failed for one reason, since when, and the reason; wrapped if it does not fit one line."""
     since = f" since {clock_time(failure.since, now)} ({ago(failure.since, now)})" if failure.since else ""
     why = visible(failure.reason, one_line=True)
     text = f"{len(failure.apps)} failed{since}{f': {why}' if why else ''}"
@@ -216,7 +215,7 @@ def _head(failure: Failure, now: datetime, width: int | None) -> list[str]:
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:
-    """Return a text in lines that fit, indented from the second one on; of a very long one the beginning."""
+    """Wrap a text, with the second and later lines indented; cut a very long one."""
     if width is None or len(text) <= width:
         return [text]
     lines = wrap(text, max(width, 10), subsequent_indent="    ", break_on_hyphens=False)
@@ -224,7 +223,7 @@ def _wrapped(text: str, width: int | None) -> list[str]:
 
 
 def more_line(view: AppView, verb: str, width: int | None, part: str = "") -> str:
-    """Return the command that shows more of an app, or of a part of it; by its id where its handle is too long."""
+    """Return the command that shows more of an app or its part; with the id alone if the handle does not fit."""
     told = f"  more: asyncsched {verb} {visible(f'{view.handle}{part}', one_line=True)}"
     if width is None or len(told) <= width:
         return told

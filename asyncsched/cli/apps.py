@@ -1,4 +1,4 @@
-"""What the verbs about apps share: which apps they are about, what is known of each, what is told of failures."""
+"""What the verbs about apps share: finding the apps, describing them, and reporting failures."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def run_on_apps(
     scheduler: str | None = None,
     or_last: bool = True,
 ) -> int:
-    """Return what `work` does with the apps that were named on the command line, with their parts or as a whole.
+    """Run `work` on the apps named on the command line and return its exit code.
 
     Args:
         console: Where to print.
-        apps: The apps as they were named.
-        work: Does it.
-        parts: Whether roles and replicas may be named.
-        groups: The groups that were named.
-        scheduler: The one that was named to look for them.
-        or_last: Whether the app that was launched last is meant where none is named.
+        apps: The arguments that name apps.
+        work: Called with the console, a runner and the parsed arguments.
+        parts: Whether arguments may name roles and replicas.
+        groups: The named groups.
+        scheduler: The scheduler to search, if one was named.
+        or_last: Whether no argument means the app that was launched last.
     """
     only = scheduler or ""
     targets = [_target(parse_target(app, parts=parts), only) for app in apps]
@@ -49,7 +49,7 @@ def run_on_apps(
 
 
 def _target(target: Target, only: str) -> Target:
-    """Return what is meant, on the scheduler that was named."""
+    """Resolve ``@last``, and restrict the argument to the named scheduler."""
     if target.app == LAST:
         last = last_launched(only)
         if last is None:
@@ -64,7 +64,7 @@ def _target(target: Target, only: str) -> Target:
 async def describe_found(
     runner: Runner, handles: Iterable[AppHandle]
 ) -> dict[AppHandle, DescribeAppResponse | Exception | None]:
-    """Return what is known of each app, or why nothing is; each scheduler is asked once for all of its apps."""
+    """Return the description of each app, or the error; each scheduler is asked once for all of its apps."""
     handles = list(handles)
     by_scheduler: dict[str, list[AppHandle]] = {}
     for handle in handles:
@@ -83,7 +83,7 @@ async def describe_found(
 
 
 async def unknown(runner: Runner, handle: AppHandle) -> UnknownAppError:
-    """Return the error of a handle whose scheduler knows no such app; it says which cluster was asked."""
+    """Return the error for an app that its scheduler does not know; it names the cluster that was asked."""
     fix = f"`asyncsched list -s {handle.scheduler}` shows the apps that exist"
     place = (await runner.scheduler(handle.scheduler)).place
     where = f" in {place}" if place else ""
@@ -91,7 +91,7 @@ async def unknown(runner: Runner, handle: AppHandle) -> UnknownAppError:
 
 
 def finish(console: Console, failures: Iterable[Exception], codes: Iterable[int] = (), *, alone: bool = False) -> int:
-    """Tell of each failure once, in one line if there are answers beside it; return the exit code of it all."""
+    """Report each failure once, on one line if there are also results; return the exit code."""
     once = {(type(error), str(error)): error for error in failures}
     if alone and len(once) == 1:
         raise next(iter(once.values()))

@@ -1,4 +1,4 @@
-"""``asyncsched builtins``: the components that there are."""
+"""``asyncsched builtins``: list components."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``asyncsched cancel``: end apps."""
+"""``asyncsched cancel``: cancel apps."""
 
 from __future__ import annotations
 

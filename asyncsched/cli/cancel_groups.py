@@ -1,4 +1,4 @@
-"""Tell the scripts of groups that their groups are called off."""
+"""Tell the scripts that run groups that their groups were cancelled."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ __all__ = ["call_off_groups"]
 async def call_off_groups(
     console: Console, groups: Sequence[str], sessions: Collection[str], running: Collection[str]
 ) -> None:
-    """Ask the scripts of groups to start nothing more, and say who is reached.
+    """Tell the scripts of groups to start no more jobs, and report which were reached.
 
     Args:
-        console: Where to say it.
+        console: Where to report it.
         groups: The groups.
-        sessions: The sessions of their apps, and others whose scripts may start some.
-        running: Those with apps that have not ended: where there is none, only a script that is known is spoken of.
+        sessions: The sessions of their apps, and others whose scripts may start jobs of them.
+        running: The sessions with apps that have not ended. If there are none, only scripts that were reached are
+            reported.
     """
     for group in dict.fromkeys(groups):
         try:

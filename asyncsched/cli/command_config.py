@@ -1,4 +1,4 @@
-"""What is configured for a verb, and for what it runs."""
+"""The configuration of verbs, and of the components that ``run`` launches."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _OF_TORCHX = "torchx.components."
 
 
 def command_defaults(command: str, options: Sequence[click.Option], warn: Callable[[str], None]) -> dict[str, object]:
-    """Return what ``[command.NAME]`` says, by click's names of the options.
+    """Return the settings in ``[command.NAME]``, by click's names of the options.
 
     Args:
         command: The command.
         options: Its options.
-        warn: Is told of files that others may have written.
+        warn: Called with a warning for each file that others could have written.
 
     Raises:
-        ConfigError: A section is for no command, a name is no option of this one (the message names the nearest), or a
-            value is not what it takes; the message says where it is written.
+        ConfigError: A section names no command, a name is not an option of this command (the message suggests one), or
+            a value is invalid. The message says where it is written.
     """
     from asyncsched.runner.config import load_config
 
@@ -72,7 +72,7 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
     except click.BadParameter as error:
         what = f"`{name}` of the command {command}: {error.message.rstrip('.')} (from {setting.origin})"
         raise ConfigError(what, fix=f"see asyncsched {command} --help") from None
-    # `all = true` says that the option --any/--all is off.
+    # `all = true` turns the option --any/--all off.
     return not read if f"--{name}" in option.secondary_opts else value
 
 
@@ -100,12 +100,12 @@ _WRITTEN_IN = {UnknownSchedulerError: "scheduler", ComponentError: "component", 
 
 
 def with_origin(error: ValueError, command: str, configured: Collection[str]) -> ValueError:
-    """Return the error with the place where it was written, if it is about a value that is configured.
+    """Return the error with the place of the wrong value, if that comes from the configuration.
 
     Args:
-        error: What the command has failed with.
+        error: The command's error.
         command: The command.
-        configured: The options whose values were taken from ``[command.NAME]``.
+        configured: The options with values from ``[command.NAME]``.
     """
     option = next((option for kind, option in _WRITTEN_IN.items() if isinstance(error, kind)), "")
     if not isinstance(error, ConfigError) or option not in configured or "(from " in error.what:
@@ -117,7 +117,7 @@ def with_origin(error: ValueError, command: str, configured: Collection[str]) ->
 
 
 def check_commands(config: Config, schedulers: Mapping[str, SchedulerFactory]) -> None:
-    """Raise ConfigError for what is wrong in the section of any command; a command itself looks at its own only."""
+    """Raise ConfigError for mistakes in the sections of all commands; a command itself checks only its own."""
     from importlib import import_module
 
     from asyncsched.cli.main import VERBS
@@ -136,7 +136,7 @@ def check_commands(config: Config, schedulers: Mapping[str, SchedulerFactory]) -
 
 
 def check_components(config: Config) -> None:
-    """Raise ConfigError for a section of no component, as far as that can be told without importing the user's own."""
+    """Raise ConfigError for sections of unknown components; the user's own components are not imported to check."""
     from asyncsched.components.finder import built_in_components, get_components, is_ours, plugin_names
 
     named = [name for name in config.names["component"] if is_ours(name)]
@@ -149,7 +149,7 @@ def component_defaults(config: Config, component: Component) -> dict[str, object
     """Return the configured arguments of a component.
 
     Raises:
-        ComponentError: One is unknown or wrong; the message says where it is written.
+        ComponentError: An argument is unknown or invalid; the message says where it is written.
     """
     from asyncsched.components.arguments import convert
     from asyncsched.runner.config.setting import from_origin
@@ -177,7 +177,7 @@ def _settings_of(config: Config, component: str) -> dict[str, Setting]:
 
 
 def _words(setting: Setting) -> object:
-    """Return what stands after a component's own arguments: a text in a file of TorchX is split as a shell would."""
+    """Return the arguments after a component's own; a string in a TorchX file is split as a shell would."""
     import shlex
 
     if not (setting.foreign and isinstance(setting.value, str)):

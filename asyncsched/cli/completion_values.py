@@ -1,7 +1,7 @@
-"""What a shell is told when somebody presses TAB: apps, schedulers, run options, components and their options.
+"""The completions for the TAB key: apps, schedulers, run options, components and their options.
 
-It runs before the user has finished a line, so it changes nothing, runs none of the user's files, tells of no failure,
-and waits for no scheduler longer than a moment.
+This runs while the user is typing, so it changes nothing, runs none of the user's files, reports no errors, and waits
+only briefly for schedulers.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 PART = "part"
-"""The kind of a completion that is not the whole word: no space follows it."""
+"""The kind of a completion that is only part of a word: no space follows it."""
 
 ASKED_WITHIN = 2.0
-"""Seconds that schedulers have to list their apps."""
+"""How many seconds schedulers have to list their apps."""
 
 MOST_APPS = 200
 
-# What stands in a command line as it is. Somebody else's app may be named anything else, for a shell to obey.
+# Words that need no quotes. Names of other people's apps may contain anything, including shell syntax.
 _PLAIN = re.compile(r"[\w.:/@%+,=~-]+", re.ASCII)
 
 Items: TypeAlias = "list[CompletionItem[str]]"
@@ -49,7 +49,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 def schedulers(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Return the schedulers that there are."""
+    """Return the schedulers."""
     from asyncsched.schedulers.registry import get_default_scheduler_name, get_scheduler_factories
 
     told = dict.fromkeys(get_scheduler_factories(), "") | {get_default_scheduler_name(): "the default"}
@@ -57,13 +57,13 @@ def schedulers(ctx: click.Context, param: click.Parameter, incomplete: str) -> I
 
 
 def several_schedulers(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Return schedulers behind a comma."""
+    """Return schedulers for a list separated by commas."""
     before, comma, last = incomplete.rpartition(",")
     return [_item(f"{before}{comma}{item.value}", item.help) for item in schedulers(ctx, param, last)]
 
 
 def components(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Return the components that there are, and those in files."""
+    """Return the components, including those in files."""
     from asyncsched.components import get_components
 
     told = {name: each.summary.partition("\n")[0] for name, each in get_components().items()}
@@ -71,7 +71,7 @@ def components(ctx: click.Context, param: click.Parameter, incomplete: str) -> I
 
 
 def _in_files(incomplete: str) -> Items:
-    """Return the functions of a file, or files and folders to look for one."""
+    """Return the functions in a file, or files and folders."""
     file, colon, _ = incomplete.partition(":")
     if colon:
         from asyncsched.components.finder import functions_in
@@ -96,7 +96,7 @@ def _in_files(incomplete: str) -> Items:
 
 
 def run_options(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Return the run options of the scheduler that stands before them, behind a comma those that are left."""
+    """Return the run options of the chosen scheduler; after a comma, those not given yet."""
     from asyncsched.schedulers.registry import get_default_scheduler_name
 
     before, comma, last = incomplete.rpartition(",")
@@ -123,13 +123,13 @@ def _run_opts(scheduler: str) -> runopts | None:
 
 
 def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Return what may stand behind the options of ``run``: a component's name, or what belongs to it."""
+    """Return what can follow the options of ``run``: a component's name or its arguments."""
     is_first = not ctx.params.get("words") and not ctx.params.get("is_command")
     return components(ctx, param, incomplete) if is_first else run_words(ctx, incomplete)
 
 
 def run_words(ctx: click.Context, incomplete: str) -> Items:
-    """Return what may stand behind a component's name, or behind the two dashes of a command."""
+    """Return what can follow a component's name, or the two dashes before a command."""
     given: Sequence[str] = ctx.params.get("words") or ()
     if ctx.params.get("is_command") or not given:
         return [_file(incomplete)]
@@ -150,7 +150,7 @@ def _file(incomplete: str) -> CompletionItem[str]:
 
 
 def _parameters(component: str) -> Sequence[Parameter]:
-    """Return the parameters of a component; a file of the user's is read, and not run."""
+    """Return the parameters of a component; the user's files are read but not run."""
     from asyncsched.components import get_component
     from asyncsched.components.finder import functions_in, is_ours
     from asyncsched.components.signature import Parameter
@@ -172,7 +172,7 @@ def _first_line(text: str) -> str:
 
 
 def apps(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Return the apps that the verb may be about, the newest first, each with its state and age."""
+    """Return the apps that the verb can act on, newest first, each with its state and age."""
     from asyncsched.cli.json_rows import age
     from asyncsched.cli.last_launched import LAST
 
@@ -190,14 +190,14 @@ def apps(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
 
 
 def _fits(row: ListAppResponse, verb: str | None) -> bool:
-    """Tell whether a verb may be about an app: one that has ended is deleted, another one cancelled."""
+    """Tell whether a verb can act on an app: `delete` needs an ended app, `cancel` one that has not ended."""
     if verb in ("cancel", "delete"):
         return row.state.is_terminal() == (verb == "delete")
     return True
 
 
 def _rows(scheduler: str) -> list[ListAppResponse]:
-    """Return the apps of one scheduler, or of all that answer in time, the newest first."""
+    """Return the apps of one scheduler, or of all that answer in time, newest first."""
     from asyncsched.cli.app_arguments import chosen_schedulers
     from asyncsched.cli.run_async import answers
 
@@ -215,7 +215,7 @@ def _rows(scheduler: str) -> list[ListAppResponse]:
 
 
 def _asked(ask: Callable[[Runner], Awaitable[AnswerT]]) -> AnswerT | None:
-    """Return an answer of a runner; None where there is none."""
+    """Return the result of a call with a runner; None if it fails."""
     from asyncsched.cli.run_async import SESSION, parameters
     from asyncsched.runner.runner import Runner
 
@@ -225,12 +225,12 @@ def _asked(ask: Callable[[Runner], Awaitable[AnswerT]]) -> AnswerT | None:
 
     try:
         return asyncio.run(main())
-    except Exception:  # noqa: BLE001 - somebody is typing: whatever is wrong is told when the command runs
+    except Exception:  # noqa: BLE001 - the user is typing: errors are reported when the command runs
         return None
 
 
 def complete_beginning(incomplete: str, told: Iterable[tuple[str, str]]) -> Items:
-    """Return those values that begin so, with what to say of each; none that a shell would take for something else."""
+    """Return the values with this start, each with its description; values that would need quotes are left out."""
     return [_item(value, help_) for value, help_ in told if value.startswith(incomplete) and _PLAIN.fullmatch(value)]
 
 

@@ -1,4 +1,4 @@
-"""``asyncsched configure``: write a configuration file to begin with."""
+"""``asyncsched configure``: write a starter configuration file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where output goes: data to stdout in the chosen format, all else to stderr."""
+"""Output: data to stdout in the chosen format, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Format: TypeAlias = Literal["table", "json", "jsonl"]
 
 
 class Console:
-    """What the options that every verb has say, and the ways to print.
+    """The common options of all verbs, and the methods to print.
 
     Attributes:
-        format: What data is printed as.
+        format: The output format of data.
         debug: Whether tracebacks are shown.
-        plain: Whether colours are refused.
-        before_saying: Is called before something is written to stderr: what is drawn on the screen steps aside.
+        plain: Whether to print without colours.
+        before_saying: Called before writing to stderr, to remove what is drawn on the screen.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Console:
 
     @property
     def color(self) -> bool:
-        """Whether stdout takes colours: a terminal, and nobody has said no (see no-color.org)."""
+        """Whether to use colours: stdout is a terminal, and they are not turned off (see no-color.org)."""
         return self._takes_colors(sys.stdout)
 
     def _takes_colors(self, out: TextIO) -> bool:
@@ -44,7 +44,7 @@ class Console:
 
     @property
     def width(self) -> int | None:
-        """The width of the terminal; None if stdout is none, and nothing must be cut."""
+        """The width of the terminal; None if stdout is not a terminal, so that nothing is cut."""
         if not sys.stdout.isatty():
             return None
         import shutil
@@ -55,8 +55,8 @@ class Console:
         """Write data to stdout at once.
 
         Args:
-            text: What others have named or written may be in it: control characters are shown, and not obeyed.
-            verbatim: It is a program for a file, which only a terminal must not obey.
+            text: The text. Control characters are made visible, as it may contain what others wrote.
+            verbatim: Whether to keep control characters if stdout is not a terminal.
         """
         if not verbatim or sys.stdout.isatty():
             from asyncsched.cli.control_sequences import visible
@@ -66,18 +66,18 @@ class Console:
         sys.stdout.flush()
 
     def print_painted(self, lines: Iterable[str]) -> None:
-        """Write lines of our own colours, in which what others have named is visible already."""
+        """Write lines with our own colours, in which other control characters are already visible."""
         for line in lines:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
     def say_painted(self, lines: Iterable[str]) -> None:
-        """Write such lines to stderr, behind what stdout has got."""
+        """Write such lines to stderr, after flushing stdout."""
         sys.stdout.flush()
         self._say("".join(f"{line}\n" for line in lines))
 
     def say(self, text: str, *, end: str = "\n") -> None:
-        """Write what is no data to stderr; where that cannot be written, the exit code has to do."""
+        """Write a message to stderr; errors are ignored, the exit code must suffice then."""
         from asyncsched.cli.control_sequences import visible
 
         self._say(visible(text) + end)
@@ -91,7 +91,7 @@ class Console:
             _forget(sys.stderr)
 
     def print_state(self, before: str, state: AppState, after: str) -> None:
-        """Write a line with a state to stdout; a terminal gets the state in its colour."""
+        """Write a line with a state to stdout, in colour on a terminal."""
         sys.stdout.write(self._with_state(before, state, after, sys.stdout))
         sys.stdout.flush()
 
@@ -130,11 +130,11 @@ class Console:
                 self.print(line)
 
     def forget_stdout(self) -> None:
-        """Let what the interpreter still writes at its end go nowhere: the reader has left."""
+        """Discard what the interpreter still writes to stdout at exit, because the reader has gone."""
         _forget(sys.stdout)
 
     def forget_terminal(self) -> None:
-        """Let all that is still written go nowhere: the terminal was closed."""
+        """Discard all further output, because the terminal was closed."""
         _forget(sys.stdout)
         _forget(sys.stderr)
 
@@ -148,12 +148,12 @@ def _forget(stream: TextIO) -> None:
 
 
 def to_json(value: object, out: TextIO, indent: int | None = None) -> str:
-    """Return a JSON document that stays one in the encoding of `out`."""
+    """Return a JSON document that is valid in the encoding of `out`."""
     import json
     import re
 
     # What UTF-8 cannot hold are surrogates, and the stream writes them as JSON does. Of other encodings that is not so.
     is_unicode = (out.encoding or "utf-8").lower().replace("_", "-") == "utf-8"
     text = json.dumps(value, indent=indent, ensure_ascii=not is_unicode)
-    # JSON has no need to hide these, but a terminal obeys them.
+    # JSON does not require these to be escaped, but terminals obey them.
     return text if text.isascii() else re.sub("[\x80-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text)

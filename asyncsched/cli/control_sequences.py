@@ -1,10 +1,10 @@
-"""What a terminal would obey: control characters and escape sequences in text that others wrote.
+"""Make control characters and escape sequences in other people's text harmless for a terminal.
 
-Two rules. Our own words show each control character as it would be written in a program (`visible`). What replicas
-write keeps its colours and, for one replica that has the terminal to itself, what moves the cursor and erases within
-its own lines (`Cleaner`). An ESC only ever passes as the beginning of a whole sequence that is allowed.
+Two rules. In our own messages, each control character is shown as an escape such as ``\x1b`` (`visible`). Output of
+replicas keeps its colours and, for a single replica with the terminal to itself, cursor movement and erasing within its
+own lines (`Cleaner`). An ESC passes only as the start of a complete, allowed sequence.
 
-Patterns are compiled (and kept, by `re`) when there is a control character: a short command mostly meets none.
+Patterns are compiled on first use (and cached by `re`): most short commands need none.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["RESET", "Cleaner", "visible"]
 
 RESET = "\x1b[0m"
 LONGEST = 256
-"""The longest CSI sequence that is looked at; longer ones are left out, whatever they mean."""
+"""The longest CSI sequence that is considered; longer ones are removed."""
 
-# NEL and its kin are controls, too: terminals obey the characters from U+0080 to U+009F as they do ESC and a letter.
+# Terminals treat the characters U+0080 to U+009F, such as NEL, like ESC and a letter.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _IN_ONE_LINE = r"[\x00-\x1f\x7f-\x9f]"
 _LINE_END = r"\r+(?=\n)"
@@ -55,27 +55,27 @@ def _written(match: re.Match[str]) -> str:
 
 
 class Cleaner:
-    """Cleans what one replica writes, in whatever pieces it comes: a sequence may be cut anywhere.
+    """Cleans the output of one replica, in pieces of any size; a sequence may be split anywhere.
 
-    A colour that is left on at the end of a line ends there, and an end of line ends any sequence.
+    The end of a line turns colours off and ends any sequence.
 
     Args:
-        moves: Whether the cursor may be moved, over the lines that this replica has written, and these be erased.
+        moves: Whether the replica may move the cursor over its own lines and erase them.
 
     Attributes:
-        moves: The same; it may be withdrawn at any time.
+        moves: The same; it may be set to False at any time.
         is_colored: Whether a colour is on.
     """
 
     def __init__(self, *, moves: bool = False) -> None:
         self.moves = moves
-        self._held = ""  # the beginning of a sequence whose end has not come
+        self._held = ""  # an incomplete sequence
         self._row = 0  # of the cursor, from the first line that was written
         self._rows = 0
         self.is_colored = False
 
     def clean(self, text: str) -> str:
-        """Return what of the next piece may pass; the beginning of a sequence is held until its end comes."""
+        """Return the allowed part of the next piece; an incomplete sequence is held until its end comes."""
         is_idle = not self._held and not self.is_colored and not self.moves
         # The first look is the faster one, and nearly always enough.
         if is_idle and (text.removesuffix("\n").isprintable() or not re.search(_CONTROL, text)):
@@ -88,7 +88,7 @@ class Cleaner:
             return self._control(control)
         whole = match[0]
         if match["open_csi"] is not None:
-            # Too long, it is held in short, as one that means nothing.
+            # Too long: hold a short sequence without a meaning instead.
             self._held = whole if len(whole) <= LONGEST else "\x1b[" + "?" * LONGEST
         elif match["open_string"] is not None:
             self._held = whole[:2] + match["open_string"]  # its text is left out anyhow
@@ -118,7 +118,7 @@ class Cleaner:
         return sequence if re.fullmatch(_WITHIN_THE_LINE, sequence) or re.fullmatch(_BELOW, sequence) else ""
 
     def _over_lines(self, count: int, letter: str) -> str:
-        """Move over the replica's own lines only; what stands above them is somebody else's."""
+        """Move only over the replica's own lines; the lines above are not its own."""
         is_up = letter in "AF"
         count = min(count, self._row if is_up else self._rows - self._row)
         self._row += -count if is_up else count

@@ -1,4 +1,4 @@
-"""``asyncsched delete``: remove apps that have ended."""
+"""``asyncsched delete``: delete apps that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``asyncsched describe``: what an app is made of."""
+"""``asyncsched describe``: the definition of an app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``asyncsched doctor``: check what asyncsched needs to work here."""
+"""``asyncsched doctor``: check schedulers, plugins and configuration."""
 
 from __future__ import annotations
 

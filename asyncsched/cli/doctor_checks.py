@@ -1,4 +1,4 @@
-"""What ``asyncsched doctor`` looks at."""
+"""The checks of ``asyncsched doctor``."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _Row = dict[str, object]
 
 
 async def check_all(console: Console, runner: Runner, *, within: float, only: str = "") -> int:
-    """Print a line for each thing that was checked, and return the worst exit code.
+    """Print a line for each check and return the worst exit code.
 
     Args:
         console: Where it is printed.
-        runner: Whose schedulers are asked.
-        only: The one that is asked; empty for all.
-        within: Seconds that a scheduler has to answer.
+        runner: The runner whose schedulers are checked.
+        only: The scheduler to check; empty for all.
+        within: How many seconds a scheduler has to answer.
     """
     if only:
         find_factory(only, get_scheduler_factories())
@@ -66,7 +66,7 @@ async def _configuration(runner: Runner) -> list[tuple[_Row, int]]:
 
 
 async def _check_options(config: Config, runner: Runner) -> None:
-    """Raise ConfigError for what nothing knows that it is configured for; what is not installed cannot be asked."""
+    """Raise ConfigError for settings that nothing knows; schedulers that are not installed are not checked."""
     names = await runner.scheduler_backends()
     config.check_names("scheduler", dict.fromkeys((*names, *known_names())))
     check_commands(config, get_scheduler_factories())
@@ -79,10 +79,10 @@ async def _check_options(config: Config, runner: Runner) -> None:
 
 
 def _is_broken(scheduler: str) -> bool:
-    """Tell whether a package brings this scheduler and it cannot be loaded."""
+    """Tell whether this scheduler comes from a package and cannot be loaded."""
     for entry in entry_points(group="asyncsched.schedulers", name=scheduler):
         if scheduler in _TAKEN[entry.group]:
-            continue  # it is ours that is used
+            continue  # the built-in one is used
         try:
             entry.load()
         except (Exception, SystemExit):  # noqa: BLE001 - why is told where plugins are checked
@@ -147,7 +147,7 @@ _LOADERS: dict[str, Callable[[EntryPoint], object]] = {
 }
 
 
-# What is built in keeps its name.
+# Built-in names win.
 _TAKEN: dict[str, Container[str]] = {
     "asyncsched.schedulers": known_names(),
     "asyncsched.named_resources": frozenset(built_in_names()),

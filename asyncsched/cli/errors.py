@@ -1,4 +1,4 @@
-"""Show an error in at most six lines: what happened, why, and what to do; and choose the exit code."""
+"""Show an error in at most six lines (what happened, why, what to do), and choose the exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT = 124
 INTERRUPTED = 130
 
 
-# The first that fits counts.
+# The first match counts.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.ConfigError, USAGE),
     (errors.UnknownAppError, NOT_FOUND),
@@ -40,18 +40,18 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code that tells of an error."""
+    """Return the exit code for an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), OUR_FAULT)
 
 
 def worst(codes: list[int]) -> int:
-    """Return the one exit code for several: an error counts more than how an app has ended."""
+    """Return the exit code for several results; an error takes precedence over the state of an app."""
     order = (OUR_FAULT, AUTHENTICATION, UNREACHABLE, USAGE, NOT_FOUND, TIMEOUT, FAILED, CANCELLED)
     return next((code for code in order if code in codes), OK)
 
 
 def show_error(console: Console, error: BaseException) -> None:
-    """Write an error to stderr, with its traceback if that was asked for."""
+    """Write an error to stderr, with its traceback if ``--debug`` is given."""
     if console.debug:
         import traceback
 
@@ -61,7 +61,7 @@ def show_error(console: Console, error: BaseException) -> None:
 
 
 def render(error: BaseException) -> list[str]:
-    """Return the lines that tell of an error."""
+    """Return an error as lines."""
     if isinstance(error, errors.AsyncSchedError):
         return error_lines(error.what, error.why, error.fix, tag_of(error))
     if isinstance(error, click.UsageError):
@@ -78,7 +78,7 @@ def render(error: BaseException) -> list[str]:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return an error as one line, to stand beside what else was asked for."""
+    """Return an error as one line, to be shown together with other results."""
     text = " ".join((str(error) or type(error).__name__).split())
     tag = tag_of(error) if isinstance(error, errors.AsyncSchedError) else ""
     return f"error: {text}{f'  {tag}' if tag else ''}"
@@ -89,7 +89,7 @@ def _decapitalized(text: str) -> str:
 
 
 def fail(console: Console, error: BaseException) -> int:
-    """Tell of one failure among several answers, and return its exit code."""
+    """Report one failure among several results, and return its exit code."""
     if console.debug:
         show_error(console, error)
     else:

@@ -1,4 +1,4 @@
-"""What to write on the command line instead: the library's errors do not know that there is one."""
+"""Add command line hints to the library's errors, which do not know about it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from asyncsched.errors import ComponentError, ConfigError
 __all__ = ["no_component", "wrong_argument", "wrong_shape"]
 
 _RUNS = {".py": "python", ".sh": "sh"}
-"""What runs a file that does not run by itself."""
+"""The programs that run files that are not executable."""
 _SHELL = "|&;<>$`*?(){}"
 
 
 def no_component(error: ComponentError, words: Sequence[str], options: Sequence[str]) -> ComponentError:
-    """Return the error for a name that is no component's, with the command that may have been meant.
+    """Return the error for an unknown component, with the command that may have been meant.
 
     Args:
-        error: The library's.
-        words: The name, and what stands behind it.
-        options: What stands before the name.
+        error: The library's error.
+        words: The name and the following words.
+        options: The words before the name.
     """
     name = words[0]
     path = Path(name).expanduser()
@@ -45,12 +45,12 @@ def no_component(error: ComponentError, words: Sequence[str], options: Sequence[
 
 
 def wrong_argument(error: ComponentError, component: str, run: click.Command) -> ComponentError:
-    """Return the error for an argument that a component does not take, with where to look.
+    """Return the error for an invalid argument of a component, with a hint.
 
     Args:
-        error: The library's.
+        error: The library's error.
         component: The component's name.
-        run: The command, whose own options may stand at the wrong place.
+        run: The command ``run``, whose options may be in the wrong place.
     """
     flag = error.what.rpartition(" ")[2]
     if error.fix and any(flag in param.opts for param in run.params) and "did you mean" not in error.fix:
@@ -59,12 +59,12 @@ def wrong_argument(error: ComponentError, component: str, run: click.Command) ->
 
 
 def wrong_shape(flags: Sequence[str], words: Sequence[str], options: Sequence[str]) -> ConfigError:
-    """Return the error for options that describe a command where a component, or nothing, is named.
+    """Return the error for options that are only for commands after ``--``, if there is no such command.
 
     Args:
         flags: The options.
-        words: The component's name, and what stands behind it.
-        options: All that stands before the name.
+        words: The component's name and the following words.
+        options: The words before the name.
     """
     what = f"{', '.join(flags)} {'is' if len(flags) == 1 else 'are'} for a command after --"
     name = words[0] if words else "COMPONENT"
@@ -74,12 +74,12 @@ def wrong_shape(flags: Sequence[str], words: Sequence[str], options: Sequence[st
 
 
 def _parts(name: str) -> list[str]:
-    """Return the words of a line for a shell; the whole line for one that only a shell understands."""
+    """Split a shell command line; one that needs a shell becomes ``sh -c LINE``."""
     if not any(mark.isspace() for mark in name):
         return [name]
     try:
         return ["sh", "-c", name] if {*name} & {*_SHELL} else shlex.split(name)
-    except ValueError:  # a quotation that has no end
+    except ValueError:  # an unclosed quote
         return [name]
 
 

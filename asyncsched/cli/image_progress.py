@@ -23,7 +23,7 @@ _CLEAR = "\r\x1b[K"
 
 @contextmanager
 def image_progress(console: Console) -> Generator[None]:
-    """Show on stderr how pulls, builds and pushes get on, until the context is left."""
+    """Show the progress of pulls, builds and pushes on stderr while in the context."""
     if console.debug:  # then all is logged
         yield
         return
@@ -62,18 +62,18 @@ class _Lines(logging.Handler):
         self.write(f"{visible(record.getMessage())}\n")
 
     def clear(self) -> None:
-        """Make room for what others write."""
+        """Clear the line before something else is written."""
 
     def write(self, text: str) -> None:
         try:
             self._out.write(text)
             self._out.flush()
         except OSError:
-            pass  # nobody looks any more
+            pass  # the terminal is gone
 
 
 class _OneLine(_Lines):
-    """One line, written over by each step, and gone at the end."""
+    """One line, which each step overwrites, and which is cleared at the end."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)

@@ -1,4 +1,4 @@
-"""What is told of apps: the fields of JSON output, and the exit code of a state."""
+"""The fields of JSON output about apps, and the exit code of a state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CODES = {AppState.SUCCEEDED: OK, AppState.FAILED: FAILED, AppState.CANCELLED: C
 
 
 def state_code(state: AppState) -> int:
-    """Return the exit code of an app that has ended, or gone, in this state."""
+    """Return the exit code for an app that ended, or disappeared, in this state."""
     return _CODES.get(state, OK)
 
 
@@ -35,7 +35,7 @@ def status_row(handle: AppHandle, status: AppStatus | None, roles: Collection[st
 
 
 def list_row(view: AppView, now: datetime) -> dict[str, object]:
-    """Return one app of a list; what its scheduler has not told is null."""
+    """Return one app of a list; unknown values are null."""
     from asyncsched.specs.handle import AppHandle
 
     created = view.created_at.isoformat() if view.created_at else None
@@ -60,13 +60,13 @@ def replica_counts(replicas: Collection[ReplicaStatus]) -> dict[str, object]:
 
 
 def error_row(subject: str, error: BaseException) -> dict[str, object]:
-    """Return why there is no answer about a handle or a scheduler."""
+    """Return the error for a handle or a scheduler."""
     told = {name: getattr(error, name, "") for name in ("what", "why", "fix")}
     return {"subject": subject, "error": {"type": type(error).__name__, **told, "what": told["what"] or str(error)}}
 
 
 def age(when: datetime | None, now: datetime | None = None) -> str:
-    """Write how long ago something was, in its largest unit."""
+    """Format how long ago something was, in the largest unit."""
     if when is None:
         return ""
     seconds = max(0, int(((now or datetime.now(UTC)) - when).total_seconds()))

@@ -1,4 +1,4 @@
-"""The app that was launched last from here: what ``@last``, and no APP at all, mean."""
+"""The app that was last launched from here, which ``@last``, or no APP at all, stands for."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["LAST", "last_launched", "note_launch"]
 LAST = "@last"
 
 MOST = 16
-"""How many schedulers are remembered, each with its last app."""
+"""For how many schedulers the last app is remembered."""
 
 _LONGEST = 65536
 
 
 def note_launch(handle: str) -> None:
-    """Remember an app as the last one; where nothing can be written, it goes without."""
+    """Remember an app as the last one; ignored if nothing can be written."""
     scheduler = handle.partition("://")[0]
     others = [each for each in _remembered() if each.partition("://")[0] != scheduler]
     text = "".join(f"{each}\n" for each in [handle, *others][:MOST])
@@ -37,10 +37,10 @@ def note_launch(handle: str) -> None:
 
 
 def last_launched(scheduler: str = "") -> AppHandle | None:
-    """Return the app that was launched last, on any scheduler or on this one; None if none is remembered."""
+    """Return the app that was last launched, on any scheduler or this one; None if there is none."""
     for text in _remembered():
         if not scheduler or text.partition("://")[0] == scheduler:
-            with suppress(ValueError):  # somebody has written something else there
+            with suppress(ValueError):  # the file contains something else
                 return AppHandle(text)
     return None
 

@@ -1,4 +1,4 @@
-"""What the first replica that failed wrote last: bounded in lines and in time."""
+"""The last lines of the first failed replica, bounded in number and time."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _log = logging.getLogger("asyncsched.cli")
 __all__ = ["NOTHING", "UNREAD", "WITHIN", "last_lines", "with_last_lines"]
 
 WITHIN = 5.0
-"""So many seconds are waited for lines: a status must not hang because logs are slow."""
+"""How many seconds to wait for lines: a status must not hang on slow logs."""
 
 NOTHING = "(wrote nothing)"
 UNREAD = "(its log could not be read)"
 
 
 async def last_lines(runner: Runner, handle: AppHandle, replica: ReplicaStatus, count: int) -> tuple[str, list[str]]:
-    """Return the last lines of a replica's stderr, with that name; of all that it wrote where that has none.
+    """Return ``stderr`` and its last lines, or ``log`` and the last lines of all output if stderr is empty.
 
-    No lines, and the name of what was read, say that it wrote nothing; no name says that its log could not be read.
-    Nothing is raised: why there is nothing to show is no part of how an app is doing.
+    A name without lines means that the replica wrote nothing; no name means that its log could not be read. Errors are
+    not raised, because they are not part of the app's status.
     """
     try:
         async with asyncio.timeout(WITHIN):
             scheduler = await runner.scheduler(handle.scheduler)
             read = ""
-            for stream in (Stream.STDERR, None):  # the stream that is asked for last is all that it wrote
+            for stream in (Stream.STDERR, None):  # None is all output
                 try:
                     lines = scheduler.log_iter(
                         handle.app_id, replica.role, replica.id, streams=stream, tail_lines=count
@@ -46,24 +46,24 @@ async def last_lines(runner: Runner, handle: AppHandle, replica: ReplicaStatus, 
                     async with lines:
                         found = [text async for line in lines if (text := _plain(line))]
                 except AsyncSchedError:
-                    continue  # its streams are one, or its log is gone
+                    continue  # streams cannot be separated, or the log is gone
                 read = "stderr" if stream else "log"
                 if found:
                     return read, found[-count:]
             return read, []
-    except Exception:  # noqa: BLE001 - a plugin's own, too: how the app is doing is told all the same
+    except Exception:  # noqa: BLE001 - including a plugin's errors: the status is shown anyway
         _log.debug("the last lines of %s/%s/%d could not be read", handle, replica.role, replica.id, exc_info=True)
     return "", []
 
 
 def _plain(line: str) -> str:
-    """Return what of a line stays on a screen, without its colours."""
+    """Return what a terminal shows of a line, without colours."""
     text = re.sub(r"\x1b\[[0-9;:]*m", "", Cleaner().clean(line))
     return text.rstrip().rpartition("\r")[2]
 
 
 async def with_last_lines(runner: Runner, views: Iterable[AppView]) -> dict[str, AppView]:
-    """Return apps that failed with what the first failure of each wrote last, by their handles."""
+    """Return the apps by handle, failed ones with the last line of their first failed replica."""
     several = {view.handle: view for view in views}
 
     async def read(handle: str) -> AppView:

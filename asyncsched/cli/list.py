@@ -1,4 +1,4 @@
-"""``asyncsched list``: the apps that were submitted."""
+"""``asyncsched list``: list submitted apps."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 LIMIT = 30
-"""How many apps a table shows where nothing else is said."""
+"""How many apps a table shows by default."""
 COUNTED = 100
-"""How many more are counted."""
+"""How many further apps are counted."""
 COLUMNS = ("app", "name", "state", "replicas", "duration", "age", "reason")
 
 
@@ -44,7 +44,7 @@ def _states(_ctx: click.Context, _param: click.Parameter, texts: Sequence[str]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """Which apps; the fields are the options of ``asyncsched list``."""
+    """The chosen apps; the fields are the options of ``asyncsched list``."""
 
     scheduler: str | None
     states: tuple[AppState, ...] | None
@@ -55,7 +55,7 @@ class _Choice:
     limit: int | None
 
     def is_fit(self, row: ListAppResponse) -> bool:
-        """Tell whether name and session are as wanted; no scheduler is asked for these."""
+        """Tell whether name and session match; schedulers do not filter by these."""
         from fnmatch import fnmatchcase
 
         return (self.name is None or fnmatchcase(row.name, self.name)) and self.session in (None, row.session)
@@ -127,14 +127,14 @@ def _hint(choice: _Choice, views: Sequence[AppView], more: Sequence[ListAppRespo
 
 
 def _told(more: Sequence[ListAppResponse]) -> str:
-    """Tell how many more there are, and how many of them failed."""
+    """Format how many more there are, and how many of them failed."""
     failed = sum(row.state.name == "FAILED" for row in more)
     least = "at least " if len(more) == COUNTED else ""
     return f"{least}{len(more)} more{f' ({failed} failed)' if failed else ''}"
 
 
 async def _chosen(runner: Runner, choice: _Choice, limit: int | None) -> tuple[AppList, Sequence[ListAppResponse]]:
-    """Return the apps that are wanted, and the next of those that there are more than that."""
+    """Return the chosen apps up to the limit, and some of those beyond it."""
     from asyncsched.cli.app_arguments import list_apps
     from asyncsched.runner.results import AppList
 
@@ -151,7 +151,7 @@ async def _chosen(runner: Runner, choice: _Choice, limit: int | None) -> tuple[A
 
 
 async def _views(runner: Runner, apps: AppList) -> tuple[list[AppView], list[Exception]]:
-    """Return the apps with what their schedulers tell of replicas and times, and the errors of those that did not."""
+    """Return the apps with replicas and times from their schedulers, and the errors of schedulers."""
     from asyncsched.cli.apps import describe_found
     from asyncsched.specs.handle import AppHandle
     from asyncsched.views.answers import listed

@@ -1,4 +1,4 @@
-"""``asyncsched log``: what the replicas of apps write."""
+"""``asyncsched log``: the logs of apps."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """Which lines; the fields are the options of ``asyncsched log``."""
+    """The chosen lines; the fields are the options of ``asyncsched log``."""
 
     role: str | None
     replica: str | None
@@ -83,7 +83,7 @@ class _Choice:
 
 
 async def _show(console: Console, runner: Runner, targets: Sequence[Target], choice: _Choice) -> int:
-    """Print the lines of all apps; those that are not known are told, and the others' logs are shown."""
+    """Print the lines of all apps; report unknown apps, and show the logs of the others."""
     import asyncio
     from contextlib import nullcontext
 
@@ -128,14 +128,14 @@ async def _show(console: Console, runner: Runner, targets: Sequence[Target], cho
                 await print_lines(lines, printer)
         except BrokenPipeError:
             raise
-        except asyncio.CancelledError:  # Ctrl-C, which this verb answers
+        except asyncio.CancelledError:  # Ctrl-C, which this verb handles
             if not choice.follow:
                 raise
             if sys.stderr.isatty():
-                console.say("")  # behind the ^C
+                console.say("")  # after the ^C
             await tell_what_runs_on(console, runner, found.handles, typed(targets), ["log", "-f"])
             return INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - what could be read has been shown; why there is no more is told
+        except Exception as error:  # noqa: BLE001 - what could be read was shown; the error is reported
             failures.append(error)
     return finish(console, failures, alone=not streams)
 

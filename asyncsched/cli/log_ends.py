@@ -1,4 +1,4 @@
-"""A line for the end of each app whose log is followed, behind the last of its own lines."""
+"""Print a line when a followed app ends, after the app's last log line."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from asyncsched.views.spans import span
 __all__ = ["ends_told"]
 
 LOOK_EVERY = 0.05
-"""Seconds between two looks at whether an app that has ended has been read to its end."""
+"""Seconds between two checks whether the log of an ended app was read to its end."""
 WITHIN = 5.0
-"""So many seconds are waited for states when all logs have been read to their ends."""
+"""How many seconds to wait for states after all logs have been read."""
 
 
 @asynccontextmanager
 async def ends_told(
     runner: Runner, handles: Collection[AppHandle], lines: LogStream, names: Names, printer: LinePrinter, *, color: bool
 ) -> AsyncGenerator[None]:
-    """Tell of each app that ends while its log is followed."""
+    """Print a line for each app that ends while its log is followed."""
     ends = _Ends(lines, names, printer, color=color)
     watching = asyncio.create_task(ends.watch(runner, handles))
     try:
@@ -51,7 +51,7 @@ class _Ends:
         self._unread: list[AppView] = []
 
     async def watch(self, runner: Runner, handles: Collection[AppHandle]) -> None:
-        """Tell of each end when the app's last line has been read."""
+        """Print each end once the app's last line was read."""
         try:
             async with runner.watch(handles) as events:
                 looking = asyncio.create_task(self._look())
@@ -64,7 +64,7 @@ class _Ends:
                     looking.cancel()
                     await asyncio.wait([looking])
         except AsyncSchedError:
-            return  # whose log cannot be followed either, which is told there
+            return  # its log fails too, and that error is reported
 
     async def _look(self, *, to_the_end: bool = False) -> None:
         while self._unread or not to_the_end:

@@ -1,4 +1,4 @@
-"""Write log lines to stdout: fast, with a prefix that tells who wrote them."""
+"""Write log lines to stdout, fast, with a prefix that names their replica."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from asyncsched.views.log_names import Names, Who
 __all__ = ["LinePrinter", "print_lines", "printer_for"]
 
 FLUSH_AT = 512
-"""So many lines are written at once; fewer where no more are there yet."""
+"""The maximum number of lines per write."""
 
 FOOTER_EVERY = 0.1
-"""Seconds between two drawings of what replicas are at, where nothing else is written."""
+"""Seconds between two updates of progress bars if nothing else is written."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Writer:
-    """One stream of a replica: how its lines begin, and what of them a terminal may be told."""
+    """One stream of a replica, with its prefix and its cleaner of control sequences."""
 
     source: LogOrigin
     who: Who
@@ -41,31 +41,31 @@ class _Writer:
 
     @property
     def key(self) -> tuple[Who, str]:
-        """Which stream of which replica it is."""
+        """The replica and the stream."""
         return self.who, self.source.stream.value
 
     @property
     def reset(self) -> str:
-        """What ends a colour that is still on."""
+        """The sequence that turns off a colour that is still on."""
         return RESET if self.cleaner is not None and self.cleaner.is_colored else ""
 
 
 class LinePrinter:
-    """Writes lines; those that are ready at the same time go out together.
+    """Writes lines; those that are ready at the same time are written together.
 
-    Of control sequences that replicas write, a terminal gets the colours alone; those of one replica without a prefix
-    may also move the cursor within its own lines. Where several replicas draw progress bars, a terminal has the latest
-    of each at its bottom. Anything but a terminal gets lines as they are.
+    On a terminal, only the colours of replicas' control sequences pass; a single replica without a prefix may also move
+    the cursor within its own lines. Progress bars of several replicas are shown at the bottom, the latest of each.
+    Output that is not a terminal gets the lines unchanged.
 
     Args:
-        out: Where to.
-        color: Whether prefixes have colours, one for each replica.
-        timestamps: Whether each line begins with the time when it was written.
-        names: What prefixes are made of.
-        as_json: Whether each line is a JSON object.
-        raw: Whether a terminal, too, gets lines as they are.
-        prefix: Whether each line tells who wrote it.
-        alone: Whether the lines are one replica's. It is taken for alone no longer when another one writes.
+        out: The stream to write to.
+        color: Whether to colour prefixes, one colour per replica.
+        timestamps: Whether to start each line with its time.
+        names: The names for prefixes.
+        as_json: Whether to write each line as a JSON object.
+        raw: Whether to write lines unchanged to a terminal too.
+        prefix: Whether to start each line with the replica's name.
+        alone: Whether one replica writes all lines. This is no longer assumed once another one writes.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class LinePrinter:
         self._footer = Footer() if self._cleans and not alone and not as_json else None
 
     def add(self, line: LogLine) -> float | None:
-        """Take a line; return in how many seconds it is to be flushed if that is not to be done anyhow."""
+        """Add a line; return in how many seconds to call `flush`, or None if that is scheduled already."""
         if text := self._format(line):
             self._waiting.append(text)
             return 0.0 if len(self._waiting) == 1 else None
@@ -109,14 +109,14 @@ class LinePrinter:
 
     @property
     def full(self) -> bool:
-        """Whether enough is waiting to be written."""
+        """Whether enough lines are buffered to be written."""
         return len(self._waiting) >= FLUSH_AT
 
     def flush(self) -> None:
-        """Write what is waiting.
+        """Write the buffered lines.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The reader has gone.
         """
         text, self._waiting = "".join(self._waiting), []
         self._is_due = False
@@ -127,7 +127,7 @@ class LinePrinter:
             self._out.flush()
 
     def finish(self) -> None:
-        """Write what is waiting, and end lines that have no end."""
+        """Write the buffered lines, and end unfinished ones."""
         if self._unfinished is not None:
             self._waiting.append(f"{self._unfinished[0].reset}\n")
             self._unfinished = None
@@ -136,7 +136,7 @@ class LinePrinter:
         self.flush()
 
     def tell(self, text: str) -> None:
-        """Write a line of our own behind what was written: among the lines on a terminal, and else to stderr."""
+        """Write a line of our own after the lines so far: to the terminal, or else to stderr."""
         if not self._redraws:
             self.flush()
             sys.stderr.write(f"{text}\n")
@@ -149,7 +149,7 @@ class LinePrinter:
         self.flush()
 
     def step_aside(self) -> None:
-        """Take what is drawn at the terminal's bottom away, as somebody else is about to write."""
+        """Erase the progress bars at the bottom, because something else is about to be written."""
         if self._footer is not None and (erased := self._footer.erased()):
             self._out.write(erased)
             self._out.flush()
@@ -182,7 +182,7 @@ class LinePrinter:
         return f"{before[0].reset}\n" if before is not None else ""
 
     def _continued(self, writer: _Writer, prefix: str, text: str) -> str:
-        """Write progress output: what returns to the line's beginning stays in its line, others' lines break it."""
+        """Write progress output: text after a carriage return stays on its line, other replicas start another."""
         before, self._unfinished = self._unfinished, None
         begin = prefix
         if before is not None:
@@ -196,7 +196,7 @@ class LinePrinter:
 
     @staticmethod
     def _redrawn(prefix: str, line: str) -> str:
-        """Repeat the prefix where a terminal returns to the beginning of the line and would write over it."""
+        """Repeat the prefix after each carriage return, because it would be overwritten."""
         body = line.rstrip("\r\n")
         return body.replace("\r", f"\r{prefix}") + line[len(body) :]
 
@@ -213,7 +213,7 @@ class LinePrinter:
         return _Writer(source=source, who=who, prefix=prefix, cleaner=self._cleaners.get(source))
 
     def _keep_still(self) -> None:
-        """From now on, lines above the cursor may be another replica's."""
+        """Forbid cursor movement, because lines above the cursor may now be another replica's."""
         self._moves = False
         for cleaner in self._cleaners.values():
             cleaner.moves = False
@@ -228,10 +228,10 @@ class LinePrinter:
 
 
 async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
-    """Write all lines of a stream; ends early with whatever fails, such as BrokenPipeError when nobody reads any more.
+    """Write all lines of a stream; stop at an error, such as BrokenPipeError if the reader has gone.
 
-    The loop is let go between two lines only where the stream waits. So what is ready at once is written at once: the
-    flush that the first of several lines asks for runs when there are no more.
+    The loop runs between two lines only if the stream waits. So the flush that is scheduled with the first of several
+    available lines runs after the last of them, and all are written at once.
     """
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
@@ -239,7 +239,7 @@ async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
     def flush() -> None:
         try:
             printer.flush()
-        except Exception as error:  # noqa: BLE001 - nobody reads any more, the disk is full: it ends the command
+        except Exception as error:  # noqa: BLE001 - the reader has gone, or the disk is full: this ends the command
             if not broken.done():
                 broken.set_exception(error)
 
@@ -264,12 +264,12 @@ async def print_lines(lines: LogStream, printer: LinePrinter) -> None:
             broken.cancel()
             copying.cancel()
             await asyncio.wait([copying])
-            with suppress(Exception):  # what has failed is on its way already
-                printer.finish()  # also where it was cancelled: what comes next begins on a line without a colour
+            with suppress(Exception):  # the first error is already being raised
+                printer.finish()  # also if cancelled, so that later output starts on a new line without a colour
 
 
 class _ReaderGone:
-    """Notices that the reader of a pipe has left, also while nothing is written: ``log -f | head -1``."""
+    """Notices when the reader of a pipe has gone, even while nothing is written: ``log -f | head -1``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, broken: asyncio.Future[None]) -> None:
         self._loop = loop
@@ -278,7 +278,7 @@ class _ReaderGone:
 
     def __enter__(self) -> None:
         if self._fd is not None:
-            # Nothing can be read from the writing end of a pipe: the selector reports its end only.
+            # The writing end of a pipe becomes readable only when the reader has gone.
             self._loop.add_reader(self._fd, self._gone)
 
     def _gone(self) -> None:
@@ -309,7 +309,7 @@ def printer_for(
     prefix: bool = True,
     alone: bool = False,
 ) -> LinePrinter:
-    """Return a printer to stdout as the common options ask for it."""
+    """Return a printer to stdout, configured by the common options."""
     printer = LinePrinter(
         sys.stdout,
         color=console.color,

@@ -1,4 +1,4 @@
-"""The bottom of a terminal while several replicas draw progress bars: the latest of each."""
+"""The progress bars of several replicas at the bottom of a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Footer", "terminal_size"]
 
 Key: TypeAlias = tuple[Who, str]
-"""A stream of a replica: what it writes to stderr does not go on what it has begun on stdout."""
+"""A stream of a replica; stdout and stderr have separate unfinished lines."""
 
 _COLOR = re.compile(r"\x1b\[[\d;:]*m")
 
@@ -29,7 +29,7 @@ class _Open:
         prefix: How it begins.
         text: What it says.
         is_over: Whether what comes next is written over it.
-        reset: What ends a colour that is still on.
+        reset: The sequence that turns off a colour that is still on.
     """
 
     prefix: str

@@ -1,4 +1,4 @@
-"""How a line begins: who wrote it, and whether it is of stderr."""
+"""The prefix of a line: the replica that wrote it, and a mark for stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["prefix_of"]
 
 
 def prefix_of(name: str, stream: Stream, color: str, *, is_drawn: bool, width: int) -> str:
-    """Return the beginning of a line; on a terminal all are of one width, and ``!`` tells stderr from the rest."""
+    """Return the prefix of a line; on a terminal, prefixes have equal width, and ``!`` marks stderr."""
     if not name:
         return ""
     if not is_drawn:

@@ -1,4 +1,4 @@
-"""The entry point: a group whose verbs are imported when they are called, and the one place where errors end."""
+"""The entry point: verbs are imported when they are called, and all errors are handled here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# Each verb is a module of this package with a `command`; the help stands here so that showing it imports none of them.
+# Each verb is a module of this package with a `command`. Their help is here, so that showing it imports none of them.
 VERBS = {
     "run": "Run a component, or any command after --.",
     "status": "Show the status of apps.",
@@ -55,10 +55,10 @@ SYNONYMS = {
     "top": "monitor",
     "watch": "monitor",
 }
-"""What people type who come from elsewhere."""
+"""Names of commands in other programs, and what they are called here."""
 
 _UNKNOWN = "asyncsched.cli.main.unknown"
-"""Where a context says that no command has the name that a shell wants completions for."""
+"""The key in a context's meta that marks an unknown command during completion."""
 
 EXAMPLES = """\
 Run programs here and on clusters, follow and stop them.
@@ -71,14 +71,14 @@ asyncsched --help lists all commands."""
 
 
 class _ReaderLeft(Exception):  # noqa: N818 - nothing is wrong
-    """Whoever read us has seen enough: ``asyncsched log ... | head -1``."""
+    """The reader of stdout has gone: ``asyncsched log ... | head -1``."""
 
 
 class _Verbs(click.Group):
-    """The verbs, and those that installed packages bring."""
+    """The verbs, including those of installed packages."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; click itself would leave with an app's failure where a pipe is closed."""
+        """Run the verb; click would exit with 1 when a pipe is closed, which means that an app failed."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -113,7 +113,7 @@ class _Verbs(click.Group):
         return name, command, args[1:]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Name the verbs without importing them."""
+        """Complete the names of verbs without importing them."""
         if ctx.meta.get(_UNKNOWN):
             return []
         if incomplete.startswith("-"):
@@ -151,9 +151,9 @@ def app(ctx: click.Context, debug: bool, no_color: bool, output: Format | None) 
 
 
 def main(args: list[str] | None = None) -> NoReturn:
-    """Run the command line and leave the interpreter with its exit code."""
-    # What a short program makes is modules, not garbage: it is seldom looked for, and never at the very end, which
-    # would take as long as a small job does.
+    """Run the command line and exit with its exit code."""
+    # A short program creates modules, not garbage: collect rarely, and not at exit, where it would take as long as a
+    # small job.
     gc.set_threshold(10_000)
     _prepare_streams()
     console = Console()
@@ -165,7 +165,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     gc.freeze()
     try:
         sys.stdout.flush()
-    except OSError as error:  # nobody reads any more, or the disk is full
+    except OSError as error:  # the reader has gone, or the disk is full
         console.forget_stdout()
         if not isinstance(error, BrokenPipeError):
             code = code or _fail(console, error)
@@ -173,7 +173,7 @@ def main(args: list[str] | None = None) -> NoReturn:
 
 
 def _as_typed(arg: str) -> str:
-    """Return an argument whose bytes are UTF-8 as that text, where the locale, such as C, could not read them."""
+    """Decode an argument as UTF-8 if the locale, such as C, could not decode it."""
     if arg.isascii() or not half_character(arg):
         return arg
     try:
@@ -183,10 +183,10 @@ def _as_typed(arg: str) -> str:
 
 
 def _prepare_streams() -> None:
-    """Make the standard streams ready for any text.
+    """Prepare the standard streams for any text.
 
-    Those that were closed by the caller (``>&-``) are opened: Python has None in their place, and their numbers would
-    be given to other files. What an encoding cannot hold is written with backslashes, in whatever locale.
+    Streams that the caller closed (``>&-``) are opened on the null device: Python sets them to None, and other files
+    would get their descriptors. Characters that an encoding lacks are written with backslashes, in any locale.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -1,4 +1,4 @@
-"""The apps that a monitor shows, and where it shows them: in a live table, or as lines."""
+"""Show apps in a live table or, without a terminal, as lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from asyncsched.tui.run import can_show, is_at_terminal, show
 __all__ = ["monitor"]
 
 BY_SIGNAL = 128
-"""The exit code of a process that a signal has ended is the signal's number above that."""
+"""A process ended by a signal has the exit code 128 plus the signal's number."""
 
 
 async def monitor(

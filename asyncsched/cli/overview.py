@@ -1,4 +1,4 @@
-"""What many apps come to: how many there are, which failed, since when and why, and what they wrote last."""
+"""The summary of many apps: their number by state, and the failures with their last lines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["overview_lines"]
 
 
 async def overview_lines(console: Console, runner: Runner, views: Collection[AppView]) -> Iterator[str]:
-    """Return a summary and what is told of failures; the log of each that is named is asked for one line.
+    """Return the lines of a summary and of failures; reads the last log line of each listed failure.
 
-    It has colours if both stdout and stderr take them.
+    It is coloured if both stdout and stderr support colours.
     """
     named = [app for _, apps in shared(failures(views), MOST_NAMED)[0] for app in apps]
     told = await with_last_lines(runner, named)

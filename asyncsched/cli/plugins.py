@@ -1,4 +1,4 @@
-"""Commands that installed packages bring: entry points in the group ``asyncsched.commands``."""
+"""Commands of installed packages: entry points in the group ``asyncsched.commands``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ GROUP = "asyncsched.commands"
 
 
 def plugin_names() -> list[str]:
-    """Return the names of the commands that packages bring; none of them is imported."""
+    """Return the names of the commands of packages, without importing them."""
     return sorted({entry.name for entry in entry_points_of(GROUP)})
 
 
 def load_plugin(name: str) -> click.Command | None:
-    """Return the command of this name, if a package brings one.
+    """Return the command with this name, if a package has one.
 
     Raises:
-        ConfigError: It cannot be loaded, or is no command.
+        ConfigError: It cannot be loaded, or is not a command.
     """
     import click
 

@@ -1,4 +1,4 @@
-"""Ask the user at the terminal, while the loop goes on."""
+"""Ask the user at the terminal without blocking the loop."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["can_ask", "confirm"]
 
 
 def can_ask() -> bool:
-    """Tell whether there is somebody to ask: a terminal to write the question to, and to read the answer from."""
+    """Tell whether the user can be asked: stdin and stderr are a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 async def confirm(console: Console, question: str) -> bool:
-    """Ask, and return whether the answer is yes; anything else, or none, is a no."""
+    """Ask, and return whether the answer is yes; anything else means no."""
     console.say(f"{question} [y/N] ", end="")
     loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
     answer: asyncio.Future[str] = loop.create_future()

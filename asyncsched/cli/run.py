@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 SHAPE = ("replicas", "image", "name", "cpu", "memmb", "gpu", "env")
-"""The options that describe what runs after ``--``; a component has arguments of its own for that."""
+"""The options for a command after ``--``; components have their own arguments instead."""
 
 _FLAGS = {"memmb": "--memMB"}
 
@@ -31,29 +31,29 @@ HELP = frozenset({"-h", "--help"})
 
 
 _BEFORE = "asyncsched.cli.run.before"
-"""Where a context keeps what stands before the component's name: options of this verb's own."""
+"""The key in a context's meta for the words before the component's name."""
 
 
 class _Run(Verb):
-    """Tells ``run COMPONENT ...`` from ``run -- COMMAND ...``: the parser itself drops the dashes."""
+    """Distinguishes ``run COMPONENT ...`` from ``run -- COMMAND ...``, because the parser drops the dashes."""
 
     def asks_for_help(self, args: list[str]) -> bool:
-        """Look at the first word only: behind a component's name, -h and --help are the component's."""
+        """Check the first word only: after a component's name, -h and --help belong to the component."""
         return args[:1] in (["-h"], ["--help"])
 
     def taken_from_configuration(self, ctx: click.Context) -> set[str]:
-        """Leave out the component where the command line names one."""
+        """Leave out the component if the command line names one."""
         return configured(ctx) - ({"component"} if ctx.params["words"] else set())
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters; to a shell that asks, options behind a component's name are none of this verb's."""
+        """Return the parameters; for completion, options after a component's name are not this verb's."""
         params = super().get_params(ctx)
         if ctx.resilient_parsing and (ctx.params.get("words") or ctx.params.get("is_command")):
             return [param for param in params if isinstance(param, click.Argument)]
         return params
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Complete the options of a component where one is named, else those of this verb."""
+        """Complete the options of the component if one is named, else those of this verb."""
         if ctx.params.get("words"):
             from asyncsched.cli.completion_values import run_words
 
@@ -61,10 +61,10 @@ class _Run(Verb):
         return super().shell_complete(ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as usual, then see what stood before the words that are left."""
+        """Parse as usual, then record the words before the component or command."""
         before = list(args)
         left = super().parse_args(ctx, args)
-        words: tuple[str, ...] = ctx.params["words"] or ()  # None for a shell that asks for completions
+        words: tuple[str, ...] = ctx.params["words"] or ()  # None during completion
         position = len(before) - len(words)
         ctx.params["is_command"] = position > 0 and before[position - 1] == "--"
         ctx.meta[_BEFORE] = before[:position]
@@ -131,7 +131,7 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
     machine are followed to their end: Ctrl-C ends them, a second Ctrl-C at once. Other apps keep running.
     """
     shape = {name: options[name] for name in SHAPE if options[name] not in (None, ())}
-    # What is configured is for those runs that it fits.
+    # Configured values apply only to the runs that they fit.
     misplaced = shape.keys() - configured(click.get_current_context())
     if misplaced and not is_command:
         from asyncsched.cli.hints import wrong_shape
@@ -160,7 +160,7 @@ def command(console: Console, words: tuple[str, ...], is_command: bool, **option
 
 
 def _begin_ahead(options: dict[str, Any], words: tuple[str, ...]) -> Ahead | None:
-    """Start what runs the app before the rest is imported: two interpreters get ready in the time of one."""
+    """Start the local supervisor before the other imports, so that two interpreters start in parallel."""
     if options["dryrun"] or options["detach"] or not HELP.isdisjoint(words):
         return None
     return begin_ahead(options["scheduler"])
@@ -188,7 +188,7 @@ def _launch(options: dict[str, Any], ahead: Ahead | None) -> Launch:
 
 
 def _foreign_workspace() -> str:
-    """Return where the workspace is written, if it comes from a file that was written for TorchX; else nothing."""
+    """Return where the workspace is configured, if that is a TorchX file; else ""."""
     if "workspace" not in configured(click.get_current_context()):
         return ""
     from asyncsched.runner.config import load_config
@@ -222,7 +222,7 @@ def _run_matrix(console: Console, launch: Launch, name: str, args: list[str], op
 
 
 def _maker(name: str, args: list[str]) -> Callable[[], AppDef]:
-    """Return what makes the app of a component with these arguments."""
+    """Return a function that creates the app of a component with these arguments."""
     from asyncsched.cli.command_config import check_components, component_defaults
     from asyncsched.errors import ComponentError
     from asyncsched.runner.config import load_config

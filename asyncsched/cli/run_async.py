@@ -1,4 +1,4 @@
-"""Run a verb's coroutine on a loop of its own, with a runner."""
+"""Run a verb's coroutine with a runner on a new event loop."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ ResultT = TypeVar("ResultT")
 
 
 def run_with_runner(console: Console, work: Callable[[Runner], Awaitable[int]], session: str = SESSION) -> int:
-    """Return what `work` does; Ctrl-C cancels it and then raises KeyboardInterrupt.
+    """Return the result of `work`; Ctrl-C cancels it and then raises KeyboardInterrupt.
 
     Args:
-        console: Tells how much the user wants to know.
-        work: Is given a runner that is closed afterwards.
-        session: What submitted apps are marked with.
+        console: Holds the common options, such as ``--debug``.
+        work: Called with a runner, which is closed afterwards.
+        session: The session that submitted apps belong to.
     """
     _show_warnings(console)
 
@@ -47,25 +47,25 @@ def run_with_runner(console: Console, work: Callable[[Runner], Awaitable[int]], 
 
 
 def parameters() -> dict[str, dict[str, object]]:
-    """Return what is configured for schedulers themselves, such as a context of Kubernetes."""
+    """Return the configured parameters of schedulers, such as a Kubernetes context."""
     from asyncsched.runner.config import load_config
 
     try:
         return load_config().parameters()
     except ConfigError:
-        return {}  # verbs that need a configuration have said so; `doctor` will
+        return {}  # verbs that need the configuration report this, and so does `doctor`
 
 
 async def answers(
     ask: Callable[[ItemT], Awaitable[ResultT]], items: Iterable[ItemT]
 ) -> dict[ItemT, ResultT | Exception]:
-    """Ask for each item at once, and return what came of each, in order: an answer or its error."""
+    """Call `ask` for all items concurrently, and return the answer or error of each, in order."""
     found: dict[ItemT, ResultT | Exception] = {}
 
     async def one(item: ItemT) -> None:
         try:
             found[item] = await ask(item)
-        except Exception as error:  # noqa: BLE001 - one failure must not hide the others' answers; all are shown
+        except Exception as error:  # noqa: BLE001 - one failure must not hide the other answers; all are shown
             found[item] = error
 
     items = list(dict.fromkeys(items))
@@ -76,25 +76,25 @@ async def answers(
 def parted(
     told: Mapping[ItemT, ResultT | Exception],
 ) -> tuple[dict[ItemT, ResultT], dict[ItemT, Exception]]:
-    """Return the answers, and the errors of what gave none."""
+    """Split results into answers and errors."""
     known = {item: answer for item, answer in told.items() if not isinstance(answer, Exception)}
     return known, {item: answer for item, answer in told.items() if isinstance(answer, Exception)}
 
 
 async def next_event(events: AsyncIterator[ItemT], failed: Callable[[Exception], object]) -> ItemT | None:
-    """Return the next event, None at the end; a scheduler's failure is told, and the steps after it are the others'."""
+    """Return the next event, None at the end; pass errors of schedulers to `failed` and continue with the others."""
     while True:
         try:
             return await anext(events)
         except StopAsyncIteration:
             return None
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other schedulers go on
+        except Exception as error:  # noqa: BLE001 - the other schedulers continue
             failed(error)
 
 
 @contextmanager
 def on_interrupt(pressed: Callable[[], object]) -> Generator[None]:
-    """Call `pressed` on the running loop for each Ctrl-C: the command line owns its process."""
+    """Call `pressed` on the running loop for each Ctrl-C. The command line may do so, as it owns its process."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(signal.SIGINT, pressed)
@@ -116,14 +116,14 @@ def on_interrupt(pressed: Callable[[], object]) -> Generator[None]:
 
 
 class _Formatter(logging.Formatter):
-    """Shows control characters in what others have named: a terminal would obey them."""
+    """Makes control characters visible, because a terminal would obey them."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record))
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes to stderr, where something may be drawn."""
+    """Writes to stderr, after removing what is drawn there."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(sys.stderr)
@@ -131,13 +131,13 @@ class _Handler(logging.StreamHandler[TextIO]):
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        if threading.current_thread() is threading.main_thread():  # who draws is in this one
+        if threading.current_thread() is threading.main_thread():  # drawing happens in this thread
             self._console.before_saying()
         super().emit(record)
 
 
 def _show_warnings(console: Console) -> None:
-    """Let the library's warnings be seen; with ``--debug`` all that it logs."""
+    """Show the library's warnings; with ``--debug``, all its log messages."""
     handler = _Handler(console)
     form = "%(levelname)s %(name)s: %(message)s" if console.debug else "warning: %(message)s"
     handler.setFormatter(_Formatter(form))
@@ -158,7 +158,7 @@ class _Noted(logging.Handler):
 
 @contextmanager
 def warnings_to(note: Callable[[str], None]) -> Generator[None]:
-    """Give what the library logs to `note` and not to stderr, which would write over a drawn screen."""
+    """Pass the library's log messages to `note` instead of stderr, which would overwrite a drawn screen."""
     before = list(_logger.handlers)
     _logger.handlers[:] = [_Noted(note)]
     try:

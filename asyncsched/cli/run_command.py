@@ -21,7 +21,7 @@ def app_of_command(words: Sequence[str], shape: Mapping[str, Any]) -> AppDef:
 
     Args:
         words: The program and its arguments.
-        shape: The options that were given: replicas, image, name, cpu, memmb, gpu, env.
+        shape: The given options: replicas, image, name, cpu, memmb, gpu, env.
     """
     name = shape.get("name") or _name_of(words[0])
     size = {key: shape.get(key) for key in ("cpu", "gpu")}

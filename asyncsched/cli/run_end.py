@@ -1,4 +1,4 @@
-"""With which exit code a run ends."""
+"""The exit code of ``run --pass-exit-code``."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ __all__ = ["Launch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How an app is launched; the fields are the options of ``asyncsched run``.
+    """How to launch an app; the fields are the options of ``asyncsched run``.
 
-    `foreign_workspace` is where the workspace is written, if that is a file that was written for TorchX.
+    `foreign_workspace` is the place where the workspace is configured, if that is a TorchX file.
     """
 
     scheduler: str | None
@@ -63,7 +63,7 @@ class Launch:
 
         Args:
             console: Where to print.
-            make_app: Makes the app; called while the scheduler gets ready.
+            make_app: Creates the app; called while the scheduler starts.
         """
         return run_with_runner(console, lambda runner: self._launch(console, runner, make_app))
 
@@ -75,7 +75,7 @@ class Launch:
         warming = None if self.dryrun else asyncio.create_task(_warm_up(runner, scheduler))
         names = await runner.scheduler_backends()
         try:
-            # While the scheduler gets ready; in a thread, as a component may wait, or run a loop of its own.
+            # While the scheduler starts, and in a thread, because a component may block or run its own loop.
             app = await asyncio.to_thread(make_app)
             return await self._launch_on(console, runner, app, scheduler, self.options(scheduler, opts, names))
         finally:
@@ -111,7 +111,7 @@ class Launch:
         return await attached.follow()
 
     async def _workspace(self, console: Console, runner: Runner, scheduler: str) -> str | None:
-        """Return the workspace; where nothing is laid over an image, TorchX uses none that is configured."""
+        """Return the workspace; one from a TorchX file only if the scheduler adds it to images, as TorchX does."""
         if self.foreign_workspace:
             backend = await runner.scheduler(scheduler)
             if type(backend).workspace_builder is None or not backend.has_images:
@@ -122,12 +122,12 @@ class Launch:
     def _printer(self, console: Console, app: AppDef) -> LinePrinter:
         alone = sum(role.num_replicas for role in app.roles) == 1
         names = Names.of_app(app)
-        if console.format == "json":  # one document is all that stdout gets
+        if console.format == "json":  # stdout gets only one document
             return LinePrinter(sys.stderr, names=names, raw=self.raw, prefix=self.prefix, alone=alone)
         return printer_for(console, names=names, raw=self.raw, prefix=self.prefix, alone=alone)
 
     def options(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, CfgVal]:
-        """Return the run options: those that are configured, and over them those of the command line."""
+        """Return the run options: the configured ones, overridden by those of the command line."""
         config = load_config()
         config.check_names("scheduler", dict.fromkeys((*names, *known_names())))
         found = run_options(config, scheduler, opts, self.cfg, schedulers=names)
@@ -156,11 +156,11 @@ async def _warm_up(runner: Runner, scheduler: str) -> None:
     try:
         await (await runner.scheduler(scheduler)).warm_up()
     except AsyncSchedError:
-        pass  # the submit will say so
+        pass  # the submit reports the error
 
 
 class _Attached:
-    """A terminal that follows an app."""
+    """Follows an app from a terminal."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class _Attached:
         self._presses: asyncio.Queue[None] = asyncio.Queue()
 
     async def follow(self) -> int:
-        """Show what the app writes until it has ended; return the exit code of its end."""
+        """Show the app's log until it has ended; return the exit code."""
         with on_interrupt(lambda: self._presses.put_nowait(None)):
             following = asyncio.create_task(self._to_the_end())
             try:
@@ -217,7 +217,7 @@ class _Attached:
         return code_to_pass(status) if self._passes_code else state_code(state)
 
     async def _detach(self) -> None:
-        if self._console.format == "json":  # in place of the end, which is not there to be told
+        if self._console.format == "json":  # instead of the end, which is not known
             self._console.print_json(handle_row(self._handle))
         self._console.say(
             f"detached: {self._handle.app_id} is still running\n"
@@ -226,7 +226,7 @@ class _Attached:
         )
 
     async def _stop(self, following: asyncio.Task[AppStatus | None]) -> None:
-        """End the app and follow it to its end; the next Ctrl-C ends it at once, one more leaves."""
+        """Cancel the app and follow it to its end; a second Ctrl-C kills it, a third exits."""
         self._console.say(f"ending {self._handle.app_id}; Ctrl-C again ends it at once")
         await self._runner.cancel(self._handle)
         if not await self._over_before_ctrl_c(following):

@@ -1,4 +1,4 @@
-"""``asyncsched run --matrix``: a component for each combination of some of its arguments, as a group of jobs."""
+"""``asyncsched run --matrix``: a group of jobs that run a component with combinations of arguments."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["combinations", "run_matrix"]
 MOST_JOBS = 100_000
 
 MOST_UNASKED = 1000
-"""Jobs that are started without a question, at most: more are a slip of the keyboard, or are meant."""
+"""The maximum number of jobs that are started without asking."""
 
 
 def combinations(matrix: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """Return each combination of the values that ``NAME=a,b,c`` lists; the last name's values change fastest."""
+    """Yield each combination of the values in ``NAME=a,b,c``; the last name's values change fastest."""
     values: dict[str, list[str]] = {}
     count = 1
     for text in matrix:
@@ -60,15 +60,15 @@ def run_matrix(
     key: str | None,
     yes: bool,
 ) -> int:
-    """Run jobs, printing each as it ends, and return the exit code of the worst end.
+    """Run jobs, print each as it ends, and return the exit code of the worst result.
 
     Args:
         console: Where to print.
         launch: How they are launched.
-        jobs: What makes each one's app, by its name.
-        limit: How many run at a time.
-        key: The group's key, under which it is gone on with.
-        yes: Whether nothing is asked, however many jobs there are.
+        jobs: Functions that create the apps, by job name.
+        limit: How many jobs run at a time.
+        key: The group's key, to continue it later.
+        yes: Whether to start any number of jobs without asking.
     """
 
     async def work(runner: Runner) -> int:
@@ -79,7 +79,7 @@ def run_matrix(
         opts = await runner.scheduler_run_opts(scheduler)
         cfg = launch.options(scheduler, opts, await runner.scheduler_backends())
         if key is not None and (await runner.scheduler(scheduler)).ends_with_submitter:
-            cfg["detach"] = True  # a group that is gone on with outlives this process
+            cfg["detach"] = True  # a group that can be continued must outlive this process
         apps = await asyncio.to_thread(lambda: {name: make() for name, make in jobs.items()})
         group = runner.group(scheduler, cfg, limit=limit, key=key, on_failure="continue", workspace=launch.workspace)
         is_entered = False
@@ -98,10 +98,10 @@ def run_matrix(
 
 
 async def _may(console: Console, count: int) -> bool:
-    """Ask whether so many jobs are meant.
+    """Ask whether to start this many jobs.
 
     Raises:
-        click.UsageError: There is nobody to ask.
+        click.UsageError: The user cannot be asked.
     """
     if not can_ask():
         raise click.UsageError(f"--matrix makes {count:,} jobs; add -y to start more than {MOST_UNASKED:,}")

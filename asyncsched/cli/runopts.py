@@ -1,4 +1,4 @@
-"""``asyncsched runopts``: the run options of schedulers, and what is configured."""
+"""``asyncsched runopts``: the run options of schedulers and their configured values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command(console: Console, schedulers: tuple[str, ...], scheduler: str | None
 
 
 async def _show(console: Console, runner: Runner, schedulers: Sequence[str]) -> int:
-    """Print each option with its value and where that comes from."""
+    """Print each option with its value and the value's origin."""
     from asyncsched.cli.errors import fail, worst
     from asyncsched.cli.run_async import answers, parted
     from asyncsched.errors import MissingExtraError
@@ -51,7 +51,7 @@ async def _show(console: Console, runner: Runner, schedulers: Sequence[str]) -> 
     if len(schedulers) == 1 == len(failures):
         raise failures[schedulers[0]]
     codes = {name: fail(console, error) for name, error in failures.items()}
-    # A package that is not installed is no fault while one only looks around.
+    # Packages that are not installed are an error only for schedulers that were named.
     absent = {name for name, error in failures.items() if isinstance(error, MissingExtraError)}
     return worst([code for name, code in codes.items() if name in schedulers or name not in absent])
 

@@ -1,4 +1,4 @@
-"""``asyncsched status``: how apps are doing."""
+"""``asyncsched status``: the status of apps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 COLUMNS = ("app", "name", "state", "replicas", "since", "reason")
-"""What a table of several tells."""
+"""The columns of the table of several apps."""
 
 
 @verb("status")
@@ -46,7 +46,7 @@ def command(console: Console, apps: tuple[str, ...], scheduler: str | None, watc
 
 
 async def _watch(console: Console, runner: Runner, found: Found, targets: Sequence[Target]) -> int:
-    """Print each change until all have ended; Ctrl-C says what runs on."""
+    """Print each change until all have ended; on Ctrl-C, print which apps are still running."""
     import asyncio
 
     from asyncsched.cli.app_arguments import typed
@@ -56,13 +56,13 @@ async def _watch(console: Console, runner: Runner, found: Found, targets: Sequen
 
     try:
         return await watch_found(console, runner, found)
-    except asyncio.CancelledError:  # Ctrl-C, which this verb answers
+    except asyncio.CancelledError:  # Ctrl-C, which this verb handles
         await tell_what_runs_on(console, runner, found.handles, typed(targets), ["status", "-w"])
         return INTERRUPTED
 
 
 async def _show(console: Console, runner: Runner, found: Found, roles: Collection[str] | None) -> int:
-    """Print the status of the one app in full, of several as a table; return the exit code."""
+    """Print the status of one app in full, of several as a table; return the exit code."""
     from asyncsched.cli.apps import describe_found, finish, unknown
     from asyncsched.cli.json_rows import error_row
 
@@ -112,7 +112,7 @@ async def _print_many(console: Console, runner: Runner, known: Mapping[AppHandle
     views = [described(handle, answer) for handle, answer in known.items()]
     now = datetime.now(UTC)
     console.print_painted(app_table(views, COLUMNS, now, width=console.width, color=console.color))
-    # At the end, where it is seen: of many apps the table's beginning has left the screen.
+    # At the end, because the start of a long table has scrolled off the screen.
     console.print_painted(["", *await overview_lines(console, runner, views)])
 
 

@@ -1,4 +1,4 @@
-"""One app for people: its state and times, a line for each group of equal replicas, and why it failed."""
+"""The status of one app as text: its state and times, its replicas, and why it failed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from asyncsched.views.spans import ago, span
 __all__ = ["StatusText"]
 
 LINES = 5
-"""How many of the last lines of the first failure are shown."""
+"""How many last lines of the first failed replica are shown."""
 _GROUPS = 20
 _TITLE = 10
 
 
 class StatusText:
-    """Writes how one app is doing.
+    """Formats the status of one app.
 
     Args:
-        now: The time that ages are counted to.
+        now: The current time, for ages.
         width: The width to fit into; None cuts nothing.
         color: Whether there are colours.
     """
@@ -54,11 +54,11 @@ class StatusText:
 
         Args:
             view: The app.
-            answer: What its scheduler tells of it.
-            roles: The roles that are shown; none means all.
-            failed: The replica that failed first.
-            stream: What of it was read; "" where nothing could be.
-            last: Its last lines.
+            answer: The scheduler's description of it.
+            roles: The roles to show; empty for all.
+            failed: The first failed replica.
+            stream: The name of its log that was read; "" if none could be read.
+            last: The last lines of that log.
         """
         wanted = {*roles}
         replicas = [each for each in view.replicas if not wanted or each.role in wanted]
@@ -134,14 +134,14 @@ class StatusText:
 
 
 def _command(role: Role) -> str:
-    """Return what a role runs, as a shell would take it, without its secrets."""
+    """Return the command of a role as a shell would take it, without secrets."""
     words = masked([role.entrypoint, *role.args])
     assert isinstance(words, list)
     return shlex.join(" ".join(str(word).split()) for word in words if word)
 
 
 def _more(view: AppView, failed: ReplicaStatus | None, width: int | None) -> str:
-    """Return the command that shows more of an app in its state."""
+    """Return the command that shows more of the app."""
     if failed is not None and view.tally.of > 1:
         return more_line(view, "log", width, f"/{failed.role}/{failed.id}")
     if view.is_over:

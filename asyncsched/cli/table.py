@@ -23,7 +23,7 @@ def table(
         columns: The keys to show; their capitals are the header.
         rows: Values by key.
         width: The width to fit into: columns on the right are cut or left out; None cuts nothing.
-        wraps: Whether a text of the last column that would be cut stands below its row, in as many lines as it takes.
+        wraps: Whether to show a text of the last column that would be cut below its row, wrapped.
     """
     cells = [[name.upper().replace("_", " ") for name in columns]]
     cells += [[_text(row.get(name)) for name in columns] for row in rows]
@@ -40,13 +40,13 @@ def table(
 
 
 def cut(text: str, width: int) -> str:
-    """Return the text in one line of at most so many characters; an ellipsis stands for what is left out."""
+    """Return the text on one line of at most `width` characters, with an ellipsis if it was cut."""
     text = visible(text, one_line=True)
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def _fitting(widths: Sequence[int], width: int | None) -> list[int]:
-    """Give each column what it needs, from the left, as long as there is room for something of it."""
+    """Return column widths: as wide as needed, from the left, while there is room."""
     if width is None:
         return [*widths]
     fitting: list[int] = []

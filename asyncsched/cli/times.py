@@ -14,7 +14,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw]?)")
 
 
 def duration(text: str) -> float:
-    """Read so many seconds: ``30``, ``90s``, ``1h30m``."""
+    """Parse a duration into seconds: ``30``, ``90s``, ``1h30m``."""
     seconds = _seconds(text)
     if seconds is None:
         raise click.BadParameter(f"{text!r} is not a time; write 30, 90s, 5m, 1h30m or 2d")
@@ -22,7 +22,7 @@ def duration(text: str) -> float:
 
 
 def moment(text: str) -> datetime | timedelta:
-    """Read a time: ``5m`` (ago), or an ISO date and time, which is local unless it says otherwise."""
+    """Parse a time: ``5m`` (ago), or an ISO date and time, local unless it has a time zone."""
     seconds = _seconds(text)
     try:
         return datetime.fromisoformat(text) if seconds is None else timedelta(seconds=seconds)
@@ -33,7 +33,7 @@ def moment(text: str) -> datetime | timedelta:
 
 
 def spent(seconds: float) -> str:
-    """Write how long something has taken: ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Format a duration: ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -42,11 +42,11 @@ def spent(seconds: float) -> str:
 
 
 def local_time(when: datetime | None, *, exact: bool) -> str:
-    """Write a time as clocks here show it, ``-`` for None.
+    """Format a time in the local time zone, ``-`` for None.
 
     Args:
         when: The time.
-        exact: Whether a program may read it: with its distance to UTC, and to the microsecond.
+        exact: Whether to include the UTC offset and microseconds, for programs.
     """
     if when is None:
         return "-"

@@ -1,4 +1,4 @@
-"""What every verb has: the common options, and defaults from the configuration."""
+"""What all verbs share: the common options, and defaults from the configuration."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ P = ParamSpec("P")
 
 
 class Verb(click.Command):
-    """A command whose options may be configured in ``[command.NAME]``."""
+    """A command whose options can be configured in ``[command.NAME]``."""
 
     is_configurable = True
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the command line over the defaults that are configured; a shell that asks for completions has none."""
+        """Parse the command line with configured defaults, which completion does not use."""
         if self.is_configurable and not self.asks_for_help(args) and not extra.get("resilient_parsing"):
             extra["default_map"] = self._defaults((parent and parent.find_object(Console)) or Console())
         return super().make_context(info_name, args, parent, **extra)
 
     def asks_for_help(self, args: list[str]) -> bool:
-        """Tell whether help is all that is wanted, for which no configuration need be right, or be read."""
+        """Tell whether only help is asked for, which must work without a valid configuration."""
         own = args[: args.index("--")] if "--" in args else args
         return bool({"-h", "--help"}.intersection(own))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; a wrong name that is configured is told with the place where it is written."""
+        """Run the verb; errors about configured names say where they are configured."""
         try:
             return super().invoke(ctx)
         except ValueError as error:  # as ours for wrong names are
@@ -60,7 +60,7 @@ class Verb(click.Command):
             raise told from error
 
     def taken_from_configuration(self, ctx: click.Context) -> set[str]:
-        """Return the names of the options whose values are configured."""
+        """Return the names of the options with configured values."""
         return configured(ctx)
 
     def _defaults(self, console: Console) -> dict[str, object]:
@@ -71,12 +71,12 @@ class Verb(click.Command):
 
 
 def configured(ctx: click.Context) -> set[str]:
-    """Return the names of the parameters whose values are configured, and not given."""
+    """Return the names of the parameters whose values come from the configuration."""
     return {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP}
 
 
 def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callable[P, int]], click.Command]:
-    """Make a verb of a function, with the options that every verb has. It is given the console first."""
+    """Turn a function into a verb with the common options. Its first argument is the console."""
 
     def decorate(function: Callable[P, int]) -> click.Command:
         decorated: Callable[..., int] = click.pass_obj(cast("Callable[..., int]", function))
@@ -84,19 +84,19 @@ def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callab
             decorated = option(decorated)
         settings["help_option_names"] = ["-h", "--help"]
         command = click.command(name, cls=cls, context_settings=settings)(decorated)
-        command.params.sort(key=lambda param: param.name in _COMMON_NAMES)  # a verb's own options come first
+        command.params.sort(key=lambda param: param.name in _COMMON_NAMES)  # the verb's own options come first
         return command
 
     return decorate
 
 
 def with_apps(function: Callable[P, int]) -> Callable[P, int]:
-    """Give a verb the apps that it is about: `apps`, and the `scheduler` that is asked for them."""
+    """Add the argument `apps` and the option `scheduler` to a verb."""
     return _app_options("APP...")(function)
 
 
 def with_apps_and_parts(function: Callable[P, int]) -> Callable[P, int]:
-    """Do the same where roles and replicas may be named, too."""
+    """Do the same for verbs that also accept roles and replicas."""
     return _app_options("APP[/ROLE[/K,K2-K3]]...")(function)
 
 
@@ -112,7 +112,7 @@ def _app_options(metavar: str) -> Callable[[Callable[P, int]], Callable[P, int]]
 
 
 def scheduler_option(told: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
-    """Give a verb the option to name a scheduler."""
+    """Add the option `scheduler` to a verb."""
     option: Callable[[Callable[P, int]], Callable[P, int]] = click.option(
         "-s", "--scheduler", metavar="SCHEDULER", shell_complete=completer("schedulers"), help=told
     )
@@ -120,7 +120,7 @@ def scheduler_option(told: str) -> Callable[[Callable[P, int]], Callable[P, int]
 
 
 def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
-    """Return what completes a parameter, by its name in the module for that; only a shell that asks pays for it."""
+    """Return the completer of this name, which is imported when a shell asks for completions."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         from asyncsched.cli import completion_values
@@ -132,16 +132,16 @@ def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list
 
 
 def with_groups(function: Callable[P, int]) -> Callable[P, int]:
-    """Give a verb about apps the option to name groups of them."""
+    """Add the option `groups` to a verb about apps."""
     option = click.option("--group", "groups", multiple=True, metavar="KEY", help="All apps in this group.")
     decorated: Callable[P, int] = option(function)
     return decorated
 
 
 def named_or_asked(apps: tuple[str, ...], groups: tuple[str, ...], *, yes: bool) -> bool:
-    """Return whether anything is named; raise the parser's error if nothing is and nobody can be asked.
+    """Return whether any app is named; raise UsageError if none is and the user cannot be asked.
 
-    A variable of a script that is empty must not end what somebody has launched last.
+    An empty variable in a script must not cancel or delete the app that was launched last.
     """
     is_named = bool(apps or groups)
     if not is_named and not (yes or (sys.stdin.isatty() and sys.stderr.isatty())):

@@ -1,4 +1,4 @@
-"""``asyncsched wait``: wait for the end of apps."""
+"""``asyncsched wait``: wait until apps have ended."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ __all__ = ["command"]
 @with_apps
 @with_groups
 @click.option("--any/--all", "first", default=False, help="Wait for the first app to end, or for all (the default).")
-@click.option(
-    "--timeout", type=duration, metavar="TIME", help="Give up after this time (30, 90s, 5m, 2h) with exit code 124."
-)
+@click.option("--timeout", type=duration, metavar="TIME", help="Give up after 30, 90s, 5m or 2h; exit code 124.")
 def command(
     console: Console,
     apps: tuple[str, ...],
@@ -51,7 +49,7 @@ def command(
 async def _wait(
     console: Console, runner: Runner, targets: Sequence[Target], *, first: bool, timeout: float | None
 ) -> int:
-    """Print each app with its state when it ends, until all, or the first, have; return the exit code of their ends."""
+    """Print each app with its state when it ends, until all, or the first, have ended; return the exit code."""
     import asyncio
 
     from asyncsched.cli.app_arguments import find_apps, typed
@@ -70,7 +68,7 @@ async def _wait(
         left = waiting.left
         which = left[0] if len(left) == 1 else f"{len(left) or 'the'} apps"
         waiting.failures.append(TimeoutError(f"{which} did not end within {timeout:g} s"))
-    except asyncio.CancelledError:  # Ctrl-C, which this verb answers
+    except asyncio.CancelledError:  # Ctrl-C, which this verb handles
         is_stopped = True
         await tell_what_runs_on(console, runner, waiting.left, typed(targets), ["wait"])
     if console.format == "json":

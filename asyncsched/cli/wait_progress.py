@@ -1,4 +1,4 @@
-"""Wait for the end of apps, telling how it gets on."""
+"""Wait until apps have ended, and show the progress."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from asyncsched.views.endings import why_ended
 __all__ = ["Waiting", "tell_what_runs_on"]
 
 ASKED_WITHIN = 2.0
-"""Seconds that schedulers have to say what runs on, when somebody has pressed Ctrl-C."""
+"""How many seconds schedulers have to say which apps are still running after Ctrl-C."""
 
 NAMED = 3
-"""So many apps are written out in a command to copy."""
+"""The maximum number of apps that are listed in a command to copy."""
 
 
 class Waiting:
-    """Prints each app with its state as it ends; on a terminal, a line below tells how the others get on.
+    """Prints each app with its state as it ends; on a terminal, a line below shows the progress.
 
     Args:
         console: Where to print.
-        runner: Whose apps they are.
-        prints_json: Whether each end is printed where lines of JSON are wanted.
+        runner: The runner to wait with.
+        prints_json: Whether to print each end in the format ``jsonl``.
 
     Attributes:
-        handles: What is waited for.
-        failures: What went wrong.
-        codes: The exit codes of the ends.
-        rows: The ends as JSON has them.
-        states: What was last seen of each.
+        handles: The apps that are waited for.
+        failures: The errors so far.
+        codes: The exit codes of the ended apps.
+        rows: The ended apps as JSON rows.
+        states: The last known state of each app.
     """
 
     def __init__(self, console: Console, runner: Runner, *, prints_json: bool = True) -> None:
@@ -59,11 +59,11 @@ class Waiting:
 
     @property
     def left(self) -> list[AppHandle]:
-        """What has not ended."""
+        """The apps that have not ended."""
         return [handle for handle in self.handles if handle not in self._over]
 
     async def until_ended(self, handles: Sequence[AppHandle], *, first: bool = False) -> None:
-        """Wait for the end of all, or of the first."""
+        """Wait until all have ended, or the first."""
         self.handles = handles
         ticking = asyncio.create_task(self._tick())
         try:
@@ -120,14 +120,14 @@ class Waiting:
 async def tell_what_runs_on(
     console: Console, runner: Runner, handles: Sequence[AppHandle], typed: Sequence[str], resume: Sequence[str]
 ) -> None:
-    """Say which of the apps that somebody has turned away from run on, and how to come back.
+    """Say which apps are still running after Ctrl-C, and how to follow them again.
 
     Args:
-        console: Where it is said.
-        runner: Asks.
+        console: Where to print it.
+        runner: The runner to use.
         handles: The apps.
-        typed: How they were named; many are named so again.
-        resume: The command to come back with.
+        typed: The arguments that named them, used again if there are many.
+        resume: The command that follows them again.
     """
     try:
         async with asyncio.timeout(ASKED_WITHIN):

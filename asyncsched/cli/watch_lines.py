@@ -1,4 +1,4 @@
-"""A line for each change of apps: the monitor without a screen, and ``status --watch``."""
+"""Print a line for each change of apps, for ``status --watch`` and for ``monitor`` without a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["watch_found"]
 
 
 async def watch_found(console: Console, runner: Runner, found: Found) -> int:
-    """Print each change of the apps until all have ended, and what they came to; return the exit code of their ends."""
+    """Print each change of the apps until all have ended, then a summary; return the exit code."""
     failures, codes = list(found.failures), list[int]()
     changes = _Changes(console)
     async with runner.watch(found.handles) as events:
@@ -41,7 +41,7 @@ async def watch_found(console: Console, runner: Runner, found: Found) -> int:
 
 @dataclass(slots=True)
 class _Changes:
-    """What has been told of each app."""
+    """What was printed about each app."""
 
     console: Console
     views: dict[AppHandle, AppView] = field(default_factory=dict[AppHandle, AppView])
@@ -49,7 +49,7 @@ class _Changes:
     _told: dict[AppHandle, str] = field(default_factory=dict[AppHandle, str])
 
     def tell(self, event: AppEvent) -> None:
-        """Print a change; as a line only if it reads otherwise than the line before."""
+        """Print a change; as a line only if it differs from the app's last line."""
         if self.console.format == "json":
             self.rows.append(status_row(event.handle, event.current))
         elif self.console.format == "jsonl":

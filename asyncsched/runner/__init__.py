@@ -1,4 +1,4 @@
-"""Runs, watches, reads and stops apps on any mix of schedulers, by their handles."""
+"""Run, watch, read and stop apps on any mix of schedulers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States and lines of apps in one stream, in the order in which they come."""
+"""A stream of both the state changes and the log lines of apps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Activity: TypeAlias = AppEvent | LogLine
 """A change of an app's state, or a line of one of its replicas."""
 
 ROOM = 100
-"""How many states, and how many lines, are read ahead of a slow consumer."""
+"""How many states, and how many lines, are buffered for a slow consumer."""
 CLEANUP_TIMEOUT = 10.0
 
 
@@ -30,7 +30,7 @@ class _Failed(NamedTuple):
 
 
 class _Reader:
-    """Reads one of the two streams ahead, as far as there is room."""
+    """Reads one of the two streams ahead, up to the bound."""
 
     def __init__(self, core: _Core, source: AsyncStream[Activity]) -> None:
         self.source = source
@@ -39,7 +39,7 @@ class _Reader:
         self._room = Waiter()
 
     async def read(self) -> None:
-        """Hand on everything to the source's end; an error is handed on in its place, and does not end it."""
+        """Pass on every item until the source ends; an error is passed on in its place and does not end the reader."""
         while True:
             while self.waiting >= ROOM:
                 await self._room.wait()
@@ -54,13 +54,13 @@ class _Reader:
             self._core.put(item, self)
 
     def taken(self) -> None:
-        """Take note that one of its items has left the queue."""
+        """Record that one of its items has left the queue."""
         self.waiting -= 1
         self._room.wake()
 
 
 class _Core(StreamCore):
-    """The two streams, the tasks that read them, and what waits for the consumer."""
+    """The two streams, the tasks that read them, and the queue for the consumer."""
 
     WHAT = "this stream of activity"
 
@@ -77,7 +77,7 @@ class _Core(StreamCore):
         self._waiter.wake()
 
     async def step(self) -> Activity:
-        """Wait for an item and return it; nothing is taken before the last await."""
+        """Wait for an item and return it. Nothing is taken before the last await, so cancellation loses nothing."""
         if self._enter() and not self.closed:
             self._tasks = [asyncio.create_task(reader.read(), name=self.WHAT) for reader in self._readers]
             for task in self._tasks:
@@ -112,13 +112,13 @@ class _Core(StreamCore):
 
 
 class ActivityStream(SteppedStream[Activity, _Core]):
-    """The states and the lines of apps: an `AppEvent` or a `LogLine` each, in the order in which they come.
+    """The states and the log lines of apps, each an `AppEvent` or a `LogLine`, in order of arrival.
 
-    The present state of each app comes first of its states, and an app's last lines may come after its end. It ends
-    when every app has ended and its log has been read to the end. A step that is cancelled or times out loses nothing.
-    What one scheduler fails with is raised by one step; the steps after it go on with what the others have.
+    Each app's current state comes before its changes; its last lines may come after its end. The stream ends when all
+    apps have ended and their logs were read to the end. A step that is cancelled or times out loses nothing. If a
+    scheduler fails, one step raises its error, and later steps continue with the other schedulers.
 
-    Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
+    End it with `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
     """
 
     def __init__(self, states: AsyncStream[AppEvent], lines: LogStream) -> None:

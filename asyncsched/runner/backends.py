@@ -1,4 +1,4 @@
-"""The schedulers of one runner, each made when it is first asked for."""
+"""The schedulers of one runner, each created on first use."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from asyncsched.specs.stream import Stream
 __all__ = ["AnyScheduler", "Backends", "close_schedulers"]
 
 AnyScheduler: TypeAlias = Scheduler[Any, Any]
-"""A scheduler of which nobody here knows what its options and requests look like."""
+"""A scheduler with any types of options and requests."""
 
 IMPORT_TIMEOUT = 15.0
 CLOSE_MARGIN = 5.0
 
 
 class Backends:
-    """Makes schedulers by name and closes those that it made; a caller's own are the caller's to close.
+    """Creates schedulers by name and closes those it created. It does not close schedulers that it was given.
 
     Args:
-        session: The session that their apps are marked with.
-        schedulers: Schedulers and factories by name; None for all that are installed.
+        session: The session that submitted apps belong to.
+        schedulers: Schedulers and factories by name; None for all installed ones.
         params: Further arguments for factories, by the scheduler's name.
 
     Raises:
-        ConfigError: `params` are not given by scheduler, are for one that is made already, or one of them is not a
-            parameter of its scheduler. What a plugin takes is looked at when its scheduler is made.
-        UnknownSchedulerError: They are for a scheduler that is not among the given ones.
+        ConfigError: `params` is not grouped by scheduler, names a scheduler that already exists, or has an unknown
+            parameter. Parameters of plugins are checked when the scheduler is created.
+        UnknownSchedulerError: `params` names a scheduler that is not among the given ones.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Backends:
             _check_shape(name, each, given)
         self._session = session
         self._params = params
-        # To look for plugins is to read the disk: not before somebody wants a scheduler that is not our own.
+        # Finding plugins reads the disk, so it waits until a scheduler that is not built in is used.
         self._factories = None if schedulers is None else {name: _as_factory(each) for name, each in given.items()}
         self._ready = {name: each for name, each in given.items() if isinstance(each, Scheduler)}
         self._made: list[AnyScheduler] = []
@@ -71,7 +71,7 @@ class Backends:
         return tuple(await asyncio.to_thread(self._all_factories))
 
     def chosen(self, name: str | None) -> str:
-        """Return the name of the scheduler that a call means: by default the first of all."""
+        """Return the name of the scheduler for a call; None means the first one."""
         if name is None:
             if self._factories == {}:
                 raise ConfigError("this runner has no scheduler", fix="leave schedulers out, or pass at least one")
@@ -82,11 +82,11 @@ class Backends:
 
     @property
     def ready(self) -> Mapping[str, AnyScheduler]:
-        """The schedulers that are there already."""
+        """The schedulers that have been created."""
         return self._ready
 
     def check(self, names: Collection[str]) -> None:
-        """Raise UnknownSchedulerError for a name that no scheduler has; nothing is made."""
+        """Raise UnknownSchedulerError for unknown names; no scheduler is created."""
         for name in names:
             self._find(name)
 
@@ -100,18 +100,19 @@ class Backends:
         return self._factories
 
     def log_streams(self, names: Collection[str]) -> frozenset[Stream]:
-        """Return the streams that all of these schedulers tell apart, as far as they are there to be asked."""
+        """Return the streams that all of these schedulers separate; schedulers not yet created are not considered."""
         ready = [self._ready[name].log_streams for name in names if name in self._ready]
         return frozenset(Stream).intersection(*ready)
 
     async def open(self, name: str) -> AnyScheduler:
-        """Return the scheduler of this name; it is made in a thread, as its module may have to be imported.
+        """Return the scheduler of this name. It is created in a thread, because its module may have to be imported.
 
-        All who ask meanwhile wait for the same one. Cancelled, it is made all the same: a thread cannot be stopped.
+        Concurrent calls wait for the same scheduler. If cancelled, it is created anyway, because a thread cannot be
+        stopped.
         """
         if name in self._ready:
             return self._ready[name]
-        # Its result, and not what is ready: that it is done may be seen before `_keep` is called.
+        # Awaits the future rather than reading `_ready`: the future may be done before `_keep` has been called.
         return await asyncio.shield(self._making.get(name) or self._start(name))
 
     def _start(self, name: str) -> asyncio.Future[AnyScheduler]:
@@ -121,34 +122,34 @@ class Backends:
         return making
 
     def _make(self, name: str) -> AnyScheduler:
-        self.check(self._params)  # else a misspelt name would lose its parameters
+        self.check(self._params)  # otherwise a misspelt name would silently lose its parameters
         factory, params = self._find(name), self._params.get(name, {})
         check_parameters(name, factory, params)
         return factory(self._session, **params)
 
     def _keep(self, name: str, making: asyncio.Future[AnyScheduler]) -> None:
         del self._making[name]
-        # Looked at here, too: everybody who waited for it may have been cancelled.
+        # Also retrieves the exception, as every waiter may have been cancelled.
         if not making.cancelled() and making.exception() is None:
             self._ready[name] = making.result()
             self._made.append(making.result())
 
     async def close(self) -> None:
-        """Close what was made here, and what is being made. Never raises."""
+        """Close the schedulers created here, including those still being created. Never raises."""
         try:
             await outlast(self._making.values(), IMPORT_TIMEOUT)
-        finally:  # a close that is cancelled closes everything all the same
+        finally:  # a cancelled close still closes everything
             await close_schedulers(self._made)
 
 
 async def close_schedulers(schedulers: Collection[AnyScheduler]) -> None:
-    """Close schedulers, each in the time that it gives itself: what it ends may be given time, too. Never raises."""
+    """Close schedulers, within the longest of their own cleanup timeouts, doubled. Never raises."""
     longest = max((2 * scheduler.cleanup_timeout for scheduler in schedulers), default=0.0)
     await close_all([scheduler.close() for scheduler in schedulers], longest + CLOSE_MARGIN)
 
 
 def _check_given(schedulers: object) -> Mapping[str, AnyScheduler | SchedulerFactory]:
-    """Return the schedulers and factories that were given; raise UsageError for what is something else."""
+    """Return the given schedulers and factories; raise UsageError for anything else."""
     fix = "write schedulers={'mine': scheduler}; left out, it is all that are installed"
     if not isinstance(schedulers, (Mapping, type(None))):
         raise unexpected("schedulers", schedulers, "a mapping of schedulers or factories by name", fix)

@@ -1,7 +1,7 @@
-"""One structured record for each call of a runner, for whoever wants to count, trace or audit them.
+"""One structured log record per call of a runner, for counting, tracing and auditing.
 
-Records go to the logger ``asyncsched.events`` at level INFO and nowhere else. They carry names, ids and times; never
-arguments, environments or messages of errors, which may hold what nobody should read.
+Records go to the logger ``asyncsched.events`` at level INFO. They contain names, ids and times, but no arguments,
+environments or error messages, which may hold secrets.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _log.addHandler(logging.NullHandler())
 
 
 class Call:
-    """A call of a runner, as its record tells it (each field is an attribute of the `logging.LogRecord` too).
+    """A call of a runner. Each field is also an attribute of the `logging.LogRecord`.
 
     Attributes:
         operation: The runner's method.
         session: The runner's name.
-        scheduler: The scheduler's name; empty if several are asked.
-        app_id: The app; empty if there is none, or several.
+        scheduler: The scheduler's name; empty for calls to several schedulers.
+        app_id: The app's id; empty for calls about no app or several.
         outcome: ``ok``, ``cancelled``, or the name of the exception's class.
-        duration: Seconds that it took.
+        duration: How many seconds it took.
     """
 
     def __init__(self, operation: str, session: str, scheduler: str = "", app_id: str = "") -> None:
@@ -50,7 +50,7 @@ class Call:
 
 
 class CallLog:
-    """Counts a runner's calls and tells each of them once it is over.
+    """Counts a runner's calls and logs each when it has finished.
 
     Args:
         session: The runner's name.
@@ -62,7 +62,7 @@ class CallLog:
 
     @contextmanager
     def call(self, operation: str, scheduler: str = "", app_id: str = "") -> Generator[Call]:
-        """Count and time what is done inside; what is not known yet may be filled in there."""
+        """Count and time the block. It may fill in fields that are not known yet."""
         call = Call(operation, self._session, scheduler, app_id)
         began = time.perf_counter()
         with _span(operation) as span:
@@ -91,7 +91,7 @@ def _tell(call: Call, span: object) -> None:
 
 
 def _span(operation: str) -> AbstractContextManager[object]:
-    """Open a span if the process uses OpenTelemetry; whoever has set up a tracer has imported its API."""
+    """Open a span if the process uses OpenTelemetry, that is, if its API has been imported."""
     trace: ModuleType | None = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return nullcontext()

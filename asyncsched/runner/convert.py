@@ -1,4 +1,4 @@
-"""What a scheduler answers, in a runner's terms: handles in place of ids, statuses in place of responses."""
+"""Convert what schedulers return to what a runner returns: handles for ids, statuses for responses."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GONE = "the scheduler does not know it any more"
 
 
 class AppEvent(NamedTuple):
-    """A change of an app, or its present state when a watch begins.
+    """A state change of an app, or its current state when a watch begins.
 
     Attributes:
         handle: The app.
-        previous: What the watch had told of it before; None at first.
-        current: What is known of it now; None if nothing ever was. The state of an app that went away before its
-            end is UNKNOWN.
-        gone: Whether its scheduler does not know it (any more).
+        previous: The status in the watch's previous event for this app; None at first.
+        current: The app's status now; None if its scheduler never knew it. An app that disappeared before its end has
+            the state UNKNOWN.
+        gone: Whether its scheduler does not know the app, or no longer knows it.
     """
 
     handle: AppHandle
@@ -32,7 +32,7 @@ class AppEvent(NamedTuple):
 
     @property
     def state(self) -> AppState:
-        """The app's state; UNKNOWN if it is gone without having ended."""
+        """The app's state; UNKNOWN if it disappeared before its end."""
         return AppState.UNKNOWN if self.current is None else self.current.state
 
     def is_terminal(self) -> bool:
@@ -55,7 +55,7 @@ def status_of(response: DescribeAppResponse, handle: AppHandle) -> AppStatus:
 
 
 def app_def_of(response: DescribeAppResponse) -> AppDef:
-    """Return the app as far as a scheduler's response tells it."""
+    """Return the app definition in a scheduler's response, as far as it is there."""
     name = response.name or response.app_id
     return AppDef(name=name, roles=response.roles, metadata=response.metadata)
 

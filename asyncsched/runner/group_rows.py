@@ -13,9 +13,9 @@ __all__ = ["rows_of_group"]
 
 
 async def rows_of_group(backend: AnyScheduler, group: str, rows: Iterable[ListAppResponse]) -> list[ListAppResponse]:
-    """Return those of the rows of a scheduler that are of a group.
+    """Return the rows of a scheduler's list that belong to a group.
 
-    The ids of a group with a key begin with that, so that only those are asked about; where there are none, all are.
+    App ids of a group with a key begin with the key, so only those are described; if there are none, all are.
     """
     listed = list(rows)
     start = f"{derive_id(group).rpartition('-')[0]}."
@@ -25,7 +25,7 @@ async def rows_of_group(backend: AnyScheduler, group: str, rows: Iterable[ListAp
 
 
 def _group_of(response: DescribeAppResponse | None) -> str | None:
-    """Return the name of an app's group, as its note or the environment of its replicas tells it."""
+    """Return the name of an app's group from its metadata or the environment of its replicas."""
     if response is None:
         return None
     if GROUP in response.metadata:

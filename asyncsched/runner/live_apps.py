@@ -1,4 +1,4 @@
-"""The apps of a monitor that stays open: one watch over them, and a look for new ones from time to time."""
+"""The apps of a monitor that stays open: one watch, and a periodic list for new apps."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 __all__ = ["LOOK_EVERY", "MOST", "LiveApps"]
 
 MOST = 10_000
-"""Apps that are shown, the newest; the others are counted."""
+"""How many apps are shown, the newest; the others are counted."""
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks for new apps; more, where a look takes long."""
+"""Seconds between two lists for new apps; more if a list takes long."""
 
 LONGEST_PAUSE = 60.0
 
 
 class LiveApps(ShownApps):
-    """Apps as they change, and those that appear.
+    """Apps as they change, and new apps as they appear.
 
     Args:
         host: The runner.
-        events: The watch that tells of them, in which those already are that are known from the beginning.
-        handles: The apps that are known from the beginning.
-        look: Lists the apps that there are, newest first; without it there will be no others.
-        since_now: Whether apps that had ended before the first look are left out.
-        most: How many are shown.
-        failures: What has gone wrong before.
+        events: The watch; it already has the apps in `handles`.
+        handles: The apps at the beginning.
+        look: Lists the existing apps, newest first; without it, no apps are added.
+        since_now: Whether to leave out apps that had ended before the first list.
+        most: How many apps are shown.
+        failures: Errors that happened before.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LiveApps(ShownApps):
 
     @override
     async def follow(self, table: LiveTable, changed: Callable[[], None], note: Callable[[str], None]) -> None:
-        """Keep the table up to date until nothing will change any more; cancelling this touches no app."""
+        """Update the table until all apps have ended. Cancelling this does not affect the apps."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(super().follow(table, changed, note))

@@ -1,4 +1,4 @@
-"""A table in a notebook that follows apps while its cell runs, and stays as the cell's output."""
+"""Tables and logs in notebooks: updated while the cell runs, kept as the cell's output."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["AppTable", "LogBox", "LogBoxes", "check_notebook", "is_notebook", "s
 Rows: TypeAlias = Collection[tuple[AppHandle, AppStatus | None]]
 
 INTERVAL = 0.25
-"""Seconds between two updates at least: a browser draws no faster than people read."""
+"""The minimum number of seconds between two updates."""
 MOST_BOXES = 8
-"""How many logs are kept open that were shown."""
+"""How many shown logs are kept open."""
 QUIET_INTERVALS = 20
-"""After so many intervals without a change the ages are drawn anew."""
+"""After how many intervals without a change the ages are updated."""
 
 
 class _Shown(Protocol):
@@ -42,12 +42,12 @@ class _Shown(Protocol):
 
 
 class AppTable(RichDisplay):
-    """The apps that are followed, those that need attention first.
+    """The followed apps, those that need attention first.
 
     Args:
-        handles: The apps that are there from the beginning.
-        rows: Returns what is shown, if that is not what was noted.
-        title: Returns the line above the table, if that is not how many apps are in which state.
+        handles: The apps at the beginning.
+        rows: Returns the rows to show; by default the recorded statuses.
+        title: Returns the line above the table; by default the number of apps by state.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AppTable(RichDisplay):
 
 
 async def show_events(shown: AppTable, events: AsyncStream[AppEvent], clock: Clock) -> None:
-    """Show a table of apps and update it until all have ended, or the cell is stopped: the apps run on."""
+    """Show a table of apps and update it until all have ended, or the cell is stopped; the apps keep running."""
     output = _display(shown)
     try:
         async with events:
@@ -94,13 +94,13 @@ async def show_events(shown: AppTable, events: AsyncStream[AppEvent], clock: Clo
 async def _follow(
     shown: AppTable, events: AsyncStream[AppEvent], clock: Clock, update: Callable[[object], None]
 ) -> None:
-    quiet = 0  # intervals without a change; ages are brought up to date all the same, less often
+    quiet = 0  # intervals without a change; ages are still updated, less often
     over = False
     failure: AsyncSchedError | None = None
     while not over:
         try:
             changed, over = await _collect(shown, events, clock.timeout(INTERVAL))
-        except AsyncSchedError as error:  # one scheduler's: the apps of the others are followed to their end
+        except AsyncSchedError as error:  # of one scheduler; the other schedulers' apps are followed to their end
             failure, changed = failure or error, True
             shown.note = str(error)
         quiet = 0 if changed else quiet + 1
@@ -111,7 +111,7 @@ async def _follow(
 
 
 async def _collect(shown: AppTable, events: AsyncStream[AppEvent], limit: Timeout) -> tuple[bool, bool]:
-    """Take what happens within one interval; returns whether something did, and whether that was the end."""
+    """Collect the events of one interval; return whether there were any, and whether the watch has ended."""
     changed = False
     try:
         async with limit:  # a step of a watch that times out loses nothing
@@ -126,12 +126,12 @@ async def _collect(shown: AppTable, events: AsyncStream[AppEvent], limit: Timeou
 
 
 def check_notebook(what: str, instead: str, other: str = "") -> None:
-    """Raise MissingExtraError outside of a notebook.
+    """Raise MissingExtraError if this is not a notebook.
 
     Args:
-        what: What is to be shown.
-        instead: The method to use outside of one.
-        other: Where else it can be shown.
+        what: What the caller wants to show.
+        instead: The method to use instead.
+        other: Where else it could be shown.
     """
     if not is_notebook():
         raise MissingExtraError(
@@ -143,7 +143,7 @@ def check_notebook(what: str, instead: str, other: str = "") -> None:
 
 def is_notebook() -> bool:
     """Tell whether this is a notebook, or another shell of IPython."""
-    ipython = sys.modules.get("IPython")  # whoever runs in a notebook has it
+    ipython = sys.modules.get("IPython")  # a notebook has imported it
     return ipython is not None and ipython.get_ipython() is not None
 
 
@@ -153,11 +153,11 @@ def _display(content: object) -> _Shown:
 
 
 class LogBox(RichDisplay):
-    """The log of some apps in a cell, which goes on where it was when it is shown again.
+    """The log of some apps in a cell, which continues where it was when it is shown again.
 
     Args:
-        lines: The log. It stays open while it is not shown, and then takes no more than its sources keep.
-        several: Whether it is of several apps.
+        lines: The log. It stays open while it is not shown; its sources then buffer a bounded number of lines.
+        several: Whether there are several apps.
     """
 
     def __init__(self, lines: LogStream, *, several: bool) -> None:
@@ -172,13 +172,13 @@ class LogBox(RichDisplay):
 
 
 class LogBoxes:
-    """The logs that were shown last; the one that was shown longest ago is closed first."""
+    """The recently shown logs; the least recently shown one is closed first."""
 
     def __init__(self) -> None:
         self._boxes: dict[tuple[str, ...], LogBox] = {}
 
     async def get(self, handles: Sequence[str], make: Callable[[], LogStream]) -> LogBox:
-        """Return the box of these apps; a new one where none was shown, or its log was closed before its end."""
+        """Return the box of these apps, or a new one if none is open."""
         key = tuple(handles)
         box = self._boxes.pop(key, None)
         if box is None:
@@ -191,7 +191,7 @@ class LogBoxes:
 
 
 async def show_lines(box: LogBox, clock: Clock) -> None:
-    """Show a log and update it until it ends, or the cell is stopped: the apps run on."""
+    """Show a log and update it until it ends, or the cell is stopped; the apps keep running."""
     box.view.note = ""
     output = _display(box)
     try:
@@ -214,7 +214,7 @@ async def show_lines(box: LogBox, clock: Clock) -> None:
 
 
 async def _take(box: LogBox, limit: Timeout) -> bool:
-    """Take the lines of one interval; returns whether there are more to come."""
+    """Collect the lines of one interval; return whether more may come."""
     try:
         async with limit:
             async for line in box.lines:

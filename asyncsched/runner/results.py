@@ -1,4 +1,4 @@
-"""What a runner tells of many apps, and of itself."""
+"""The results of `Runner.list`, `status_all`, `wait_all` and `statistics`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["AppList", "AppStatuses", "RunnerStatistics", "SchedulerStatistics", 
 
 
 class AppList(RichDisplay, list[ListAppResponse]):
-    """The rows that the schedulers gave, newest first, and why those failed that gave none.
+    """The rows of the schedulers, newest first, and the errors of schedulers that failed.
 
-    As a table it leaves out schedulers that are not installed, or that nobody has set up here.
+    Printed as a table, it leaves out schedulers that are not installed or not set up here.
 
     Attributes:
-        failures: The errors by scheduler, those of such schedulers too.
+        failures: The errors by scheduler, including those left out of the table.
     """
 
     def __init__(self, rows: Iterable[ListAppResponse] = (), failures: Mapping[str, Exception] | None = None) -> None:
@@ -53,12 +53,12 @@ class AppList(RichDisplay, list[ListAppResponse]):
 
 
 class AppStatuses(RichDisplay, dict[AppHandle, AppStatus | None]):
-    """How apps are doing, by handle: a dict that prints, and is shown in a notebook, as the table of `Runner.list`.
+    """Statuses by handle: a dict that prints, and shows in a notebook, as a table like that of `Runner.list`.
 
-    The status of an app that its scheduler does not know is None.
+    The status is None for an app that its scheduler does not know.
 
     Attributes:
-        failures: The errors of the schedulers that gave no answer, by scheduler; their apps are left out.
+        failures: The errors by scheduler; the apps of these schedulers are left out.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class AppStatuses(RichDisplay, dict[AppHandle, AppStatus | None]):
 
 
 def is_set_up(error: Exception) -> bool:
-    """Tell whether an error is one of a scheduler that is used from here, and not of one that nobody has set up."""
+    """Tell whether an error comes from a scheduler that is set up here."""
     return not isinstance(error, ConfigError) and getattr(error, "is_set_up", True) is True
 
 
-# Only who prints a table pays for it.
+# Imported when a table is printed.
 
 
 def _as_text(views: Sequence[AppView], failures: Mapping[str, Exception]) -> str:
@@ -115,11 +115,11 @@ def _notes(failures: Mapping[str, Exception]) -> list[str]:
 
 
 class SchedulerStatistics(NamedTuple):
-    """What a runner did with one scheduler.
+    """A runner's use of one scheduler.
 
     Attributes:
-        calls: How often each operation was called on it alone.
-        feed: What its shared feed of states is doing; None if nobody has watched yet.
+        calls: How often each operation was called on this scheduler alone.
+        feed: The statistics of its shared feed of states; None if nothing was watched yet.
     """
 
     calls: Mapping[str, int]
@@ -127,13 +127,13 @@ class SchedulerStatistics(NamedTuple):
 
 
 class RunnerStatistics(NamedTuple):
-    """What a runner is doing.
+    """The activity of a runner.
 
     Attributes:
-        log_streams: Log streams that are open.
-        watches: Watches that are open, those of waiting calls among them.
+        log_streams: The number of open log streams.
+        watches: The number of open watches, including those of waiting calls.
         calls: How often each operation was called.
-        schedulers: What it did with each scheduler that it has used.
+        schedulers: The statistics of each scheduler that was used.
     """
 
     log_streams: int

@@ -1,4 +1,4 @@
-"""Variables that every replica of an app is given."""
+"""Environment variables for every replica of an app."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["with_env"]
 
 
 def with_env(role: Role, env: Mapping[str, str]) -> Role:
-    """Return a copy of a role with these variables; its own are left as they are."""
-    told = copy.copy(role)  # of whatever class: a role may have a `pre_proc` of its own
+    """Return a copy of a role with these variables added; the role is not changed."""
+    told = copy.copy(role)  # keeps the class: a role may have its own `pre_proc`
     told.env = {**role.env, **env}
     return told

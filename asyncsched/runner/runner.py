@@ -1,4 +1,4 @@
-"""`Runner`: every operation, on apps of any mix of schedulers."""
+"""`Runner`: the methods for apps on any mix of schedulers."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ __all__ = ["Runner", "get_runner"]
 
 
 class Runner(_GroupingRunner, _ManyRunner):
-    """Launches, watches, reads and stops apps on any of several schedulers.
+    """Launches, watches, reads and stops apps on several schedulers.
 
-    Use it as ``async with Runner("me") as runner`` or keep it and call `close`; no task, scope or connection is open
-    between two calls that nobody waits for. It belongs to the loop of its first await. Apps are named by their
-    handles, whichever runner, session or process submitted them.
+    Use it as ``async with Runner("me") as runner``, or keep it and call `close`. It belongs to the event loop of its
+    first await, and between calls keeps no task or connection open that nothing waits for. Apps are identified by
+    their handles, whichever runner, session or process submitted them.
 
     Args:
-        name: The session that submitted apps are marked with.
-        schedulers: What it may use, by name: factories, or schedulers of the caller's, which it does not close. All
-            that are installed by default.
-        component_defaults: Arguments of components that are used where a call gives none, by component.
-        scheduler_params: Parameters of schedulers by their names, such as ``mine={"region": "eu-west-1"}``. Their
-            names are checked at once, and those of a plugin's parameters when its scheduler is first used.
+        name: The session that submitted apps belong to.
+        schedulers: The schedulers it may use, by name: factories, or scheduler objects, which it does not close. By
+            default all installed ones.
+        component_defaults: Default arguments by component, for calls that do not give them.
+        scheduler_params: Parameters by scheduler, such as ``mine={"region": "eu-west-1"}``. They are checked at once;
+            those of plugins when the scheduler is first used.
 
     Attributes:
-        clock: What tells the time to `wait` and `wait_all`.
+        clock: The clock that `wait` and `wait_all` use.
     """
 
-    # Looking
+    # Status
 
     async def status(self, handle: str) -> AppStatus | None:
-        """Return how an app is doing; None if its scheduler does not know it."""
+        """Return the status of an app; None if its scheduler does not know it."""
         handle = self._on(handle)
         with self._calls.call("status", handle.scheduler, handle.app_id):
             response = await (await self._backends.open(handle.scheduler)).describe(handle.app_id)
@@ -63,7 +63,7 @@ class Runner(_GroupingRunner, _ManyRunner):
         return status
 
     async def describe(self, handle: str) -> AppDef | None:
-        """Return the app as far as its scheduler can tell it; None if it does not know it."""
+        """Return an app's definition, as far as its scheduler knows it; None if it does not know the app."""
         handle = self._on(handle)
         with self._calls.call("describe", handle.scheduler, handle.app_id):
             response = await (await self._backends.open(handle.scheduler)).describe(handle.app_id)
@@ -76,18 +76,19 @@ class Runner(_GroupingRunner, _ManyRunner):
 
         Args:
             handle: The app.
-            surplus: Nothing: what is given by its place is refused, as it means another thing in TorchX.
-            timeout: Seconds to wait at most; None waits for as long as it takes.
-            check: Raise unless the app has succeeded.
+            surplus: Not allowed. A second positional argument has another meaning in TorchX, so it is refused.
+            timeout: The maximum time to wait in seconds; None waits without a limit.
+            check: Raise an error unless the app succeeded.
 
         Returns:
-            None if the app is unknown from the start; its last status with the state UNKNOWN, and why, if it goes
-            away while it is waited for.
+            The last status; None if the app was unknown from the start. If the app disappears during the wait, the
+            state is UNKNOWN and the message says why.
 
         Raises:
-            WaitTimeoutError: It has not ended within `timeout` seconds; a note tells its last status. It runs on.
-            AppStatusError: With `check`, it has not succeeded; the error's `status` is its last one.
-            UnknownAppError: With `check`, there is no such app.
+            WaitTimeoutError: The app did not end within `timeout` seconds; a note has its last status. The app keeps
+                running.
+            AppStatusError: With `check`, the app did not succeed; the error's `status` is its last status.
+            UnknownAppError: With `check`, the app does not exist.
         """
         handle = self._on(handle)
         check_wait(surplus, timeout)
@@ -101,10 +102,10 @@ class Runner(_GroupingRunner, _ManyRunner):
         """Wait until all apps have ended and return their last statuses, in the order of `handles`.
 
         Returns:
-            The statuses by handle, which print as a table; None for an app that was unknown from the start.
+            The statuses by handle; they print as a table. None for an app that was unknown from the start.
 
         Raises:
-            WaitTimeoutError: Some have not ended within `timeout` seconds; notes tell which. They run on.
+            WaitTimeoutError: Some apps did not end within `timeout` seconds; notes list them. They keep running.
         """
         self._enter()
         check_wait((), timeout)
@@ -112,16 +113,16 @@ class Runner(_GroupingRunner, _ManyRunner):
             return AppStatuses(await self._ended(handles, timeout))
 
     def as_completed(self, handles: str | Iterable[str]) -> CompletionStream:
-        """Return a stream of (handle, last status) pairs, in the order in which the apps end."""
+        """Return a stream of (handle, last status) pairs in the order in which apps end."""
         self._check_open()
         with self._calls.call("as_completed"):
             return CompletionStream(self._watch(handles))
 
     def watch(self, handles: str | Iterable[str] = (), *, follow: bool = False) -> AppEventStream:
-        """Return a stream of the apps' states: the present one of each first, then each change.
+        """Return a stream of states: the current state of each app first, then each change.
 
-        It ends when all have ended or are gone; with `follow` it stays open for apps that are added later. A handle
-        that is none, and a scheduler that is not known, are told here; one that cannot be used, by the first step.
+        The stream ends when all apps have ended or are gone; with `follow` it stays open for apps to be added.
+        Malformed handles and unknown schedulers raise here; a scheduler that cannot be used raises at the first step.
         """
         self._check_open()
         with self._calls.call("watch"):
@@ -130,20 +131,20 @@ class Runner(_GroupingRunner, _ManyRunner):
     async def monitor(self, *handles: str | Iterable[str]) -> None:
         """Show a live table of apps until all have ended: in a notebook's cell, or in the terminal.
 
-        Stopping the cell, or leaving the terminal's table with ``q``, detaches: the apps run on. While the table has
-        the terminal, it handles Ctrl-Z and the terminal's size; Ctrl-C closes it and goes on to the program.
+        Stopping the cell, or leaving the terminal's table with ``q``, only detaches: the apps keep running. While the
+        table has the terminal, it handles Ctrl-Z and resizing; Ctrl-C closes it and is then passed on to the program.
 
         Raises:
             MissingExtraError: This is neither a notebook nor a terminal with the extra ``tui``.
         """
         self._enter()
         apps = await apps_of(as_flat("handles", handles, "a handle"))
-        from asyncsched.runner.notebook import AppTable, is_notebook, show_events  # only who watches pays for it
+        from asyncsched.runner.notebook import AppTable, is_notebook, show_events  # imported on first use
         from asyncsched.tui.run import can_show, show
 
         with self._calls.call("monitor"):
             for scheduler in {scheduler for scheduler, _ in apps.values()}:
-                await self._backends.open(scheduler)  # what cannot be used is told before a table is shown
+                await self._backends.open(scheduler)  # a scheduler that cannot be used raises before a table is shown
             if not is_notebook() and can_show():
                 from asyncsched.runner.shown_apps import ShownApps
 
@@ -154,15 +155,15 @@ class Runner(_GroupingRunner, _ManyRunner):
     async def show_log(self, *handles: str | Iterable[str]) -> None:
         """Show the log of apps in a notebook's cell and follow it until all have ended.
 
-        The box has a bounded height and keeps the last lines. Stopping the cell detaches: the apps run on, and when the
-        cell is run again the log goes on behind its last line, as long as this runner is open.
+        The box has a bounded height and keeps the last lines. Stopping the cell only detaches: the apps keep running,
+        and running the cell again continues the log after its last line, as long as this runner is open.
 
         Raises:
-            MissingExtraError: This is no notebook.
+            MissingExtraError: This is not a notebook.
         """
         self._enter()
         several = as_flat("handles", handles, "a handle")
-        from asyncsched.runner.notebook import LogBoxes, check_notebook, show_lines  # only notebooks pay for it
+        from asyncsched.runner.notebook import LogBoxes, check_notebook, show_lines  # imported on first use
 
         check_notebook("log", "log_lines")
         if self._log_boxes is None:
@@ -186,11 +187,10 @@ class Runner(_GroupingRunner, _ManyRunner):
         return await result.statuses(apps, timeout)
 
     def events(self, handles: str | Iterable[str], **selection: Unpack[LogSelection]) -> ActivityStream:
-        """Return the states and the lines of apps in one stream: an `AppEvent` or a `LogLine` each, as they come.
+        """Return states and log lines of apps in one stream; each item is an `AppEvent` or a `LogLine`.
 
-        It follows the apps to their end, and ends when the last has ended and its log has been read. The keywords
-        select lines, as in `log_lines`; states are told whatever they say. What is wrong raises as in `watch` and in
-        `log_lines`.
+        The stream ends when all apps have ended and their logs were read. The keywords select lines as in `log_lines`;
+        they do not filter states. Errors are raised as in `watch` and `log_lines`.
         """
         self._check_open()
         several = as_several("handles", handles, "a handle")
@@ -200,22 +200,22 @@ class Runner(_GroupingRunner, _ManyRunner):
     # Ending
 
     async def cancel(self, handle: str) -> None:
-        """Ask for an app's end and return without waiting for it; nothing happens to an unknown or finished one."""
+        """Cancel an app and return without waiting for its end. Does nothing for an unknown or finished app."""
         handle = self._on(handle)
         with self._calls.call("cancel", handle.scheduler, handle.app_id):
             await (await self._backends.open(handle.scheduler)).cancel(handle.app_id)
 
     async def delete(self, handle: str) -> None:
-        """Remove an app that has ended, with its logs and state; an unknown one is gone already.
+        """Delete an app that has ended, and its logs and state. Does nothing for an unknown app.
 
         Raises:
-            ConflictError: The app still runs.
+            ConflictError: The app is still running.
         """
         handle = self._on(handle)
         with self._calls.call("delete", handle.scheduler, handle.app_id):
             await (await self._backends.open(handle.scheduler)).delete(handle.app_id)
 
-    # `list` stands last: as a method it would hide the builtin for the annotations below it.
+    # `list` comes last: the method hides the builtin in the annotations below it.
 
     async def list(
         self,
@@ -226,15 +226,15 @@ class Runner(_GroupingRunner, _ManyRunner):
         limit: int | None = None,
         group: str | None = None,
     ) -> AppList:
-        """Return one row for each app that was submitted through asyncsched, newest first.
+        """Return one row for each app submitted through asyncsched, newest first.
 
         Args:
-            scheduler: The scheduler to ask, whose failure is raised. By default all are asked at once, and one that
-                fails is told in the result's `failures` beside the others' rows.
+            scheduler: List this scheduler only, and raise its errors. By default all schedulers are listed
+                concurrently, and errors are in the result's `failures`.
             states: Only apps in these states.
-            since: Only apps that were submitted from this time on.
-            limit: At most so many.
-            group: Only apps of the group of this name, whichever process has started them.
+            since: Only apps submitted from this time on.
+            limit: The maximum number of rows.
+            group: Only apps of this group, whichever process started them.
         """
         self._enter()
         check_rows(states, since, limit)
@@ -281,7 +281,7 @@ class Runner(_GroupingRunner, _ManyRunner):
         budget = budget_of(asyncio.get_running_loop())
         rows: list[ListAppResponse] = []
         for row in found:
-            # A caller may have given the scheduler another name here than it has by itself.
+            # The runner's name for the scheduler may differ from the scheduler's own.
             rows.append(replace(row, app_handle=make_app_handle(scheduler, row.session, row.app_id)))
             await budget.breathe()
         return rows
@@ -292,9 +292,9 @@ def get_runner(
     component_defaults: Mapping[str, Mapping[str, object]] | None = None,
     **scheduler_params: Mapping[str, object],
 ) -> Runner:
-    """Make a runner with all schedulers that are installed."""
+    """Return a runner with all installed schedulers."""
     return Runner(name, None, component_defaults, **scheduler_params)
 
 
 def _newest_first(row: ListAppResponse) -> float:
-    return -row.created_at.timestamp() if row.created_at is not None else 0.0  # unknown: behind all that are known
+    return -row.created_at.timestamp() if row.created_at is not None else 0.0  # unknown times sort last

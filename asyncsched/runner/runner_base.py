@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 CLOSE_TIMEOUT = 10.0
 GROUPS_CLOSE_TIMEOUT = 60.0
-"""More than for a stream: submits that are under way take back what they have made."""
+"""Longer than for streams, because submits in progress undo what they created."""
 
 
 class _RunnerBase(AsyncOnly):
     """Base class of the parts of `Runner`, which are the modules named ``runner_*``.
 
     Args:
-        name: The session that submitted apps are marked with.
-        schedulers: What it may use, by name: factories, or schedulers of the caller's, which it does not close. All
-            that are installed by default.
-        component_defaults: Arguments of components that are used where a call gives none, by component.
-        scheduler_params: Parameters of schedulers by their names, such as ``mine={"region": "eu-west-1"}``.
+        name: The session that submitted apps belong to.
+        schedulers: The schedulers it may use, by name: factories, or scheduler objects, which it does not close. By
+            default all installed ones.
+        component_defaults: Default arguments by component, for calls that do not give them.
+        scheduler_params: Parameters by scheduler, such as ``mine={"region": "eu-west-1"}``.
 
     Attributes:
-        clock: What tells the time to `wait` and `wait_all`.
+        clock: The clock that `wait` and `wait_all` use.
     """
 
     def __init__(
@@ -81,34 +81,34 @@ class _RunnerBase(AsyncOnly):
 
     @property
     def name(self) -> str:
-        """The session that submitted apps are marked with."""
+        """The session that submitted apps belong to."""
         return self._name
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self._loop is None else "open"
         return f"<Runner {self._name!r} {state}, {', '.join(self._backends.ready) or 'no scheduler used yet'}>"
 
-    # About schedulers, and about itself
+    # Schedulers and statistics
 
     async def scheduler(self, name: str | None = None) -> AnyScheduler:
-        """Return the scheduler of this name, by default the first; this runner closes it if it has made it."""
+        """Return the scheduler of this name, by default the first. The runner closes schedulers that it created."""
         self._enter()
         return await self._backends.open(self._backends.chosen(name))
 
     async def scheduler_run_opts(self, scheduler: str | None = None) -> runopts:
-        """Return the run options that a scheduler takes, by default the first."""
+        """Return the run options of a scheduler, by default the first."""
         self._enter()
         scheduler = self._backends.chosen(scheduler)
         with self._calls.call("scheduler_run_opts", scheduler):
             return await (await self._backends.open(scheduler)).run_opts()
 
     async def scheduler_backends(self) -> Sequence[str]:
-        """Return the names of all schedulers that this runner may use, the default first."""
+        """Return the names of all schedulers that this runner can use, the default first."""
         self._enter()
         return await self._backends.names()
 
     def statistics(self) -> RunnerStatistics:
-        """Return what this runner is doing, and what it has called."""
+        """Return the runner's open streams and its call counts."""
         calls: Counter[str] = Counter()
         for (_, operation), count in self._calls.counts.items():
             calls[operation] += count
@@ -126,10 +126,10 @@ class _RunnerBase(AsyncOnly):
             feed=self._backends.ready[name].watch_statistics(),
         )
 
-    # Its end
+    # Closing
 
     async def close(self) -> None:
-        """End everything that this runner has open; apps run on. Never raises; the second time does nothing."""
+        """Close what this runner has opened; apps keep running. Never raises. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -138,7 +138,7 @@ class _RunnerBase(AsyncOnly):
         try:
             await close_all([group.close(for_one(closed)) for group in self._groups], GROUPS_CLOSE_TIMEOUT)
             await close_all([stream.fail(for_one(closed)) for stream in streams if not stream.closed], CLOSE_TIMEOUT)
-        finally:  # a close that is cancelled closes everything all the same
+        finally:  # a cancelled close still closes everything
             await self._backends.close()
 
     async def __aenter__(self) -> Self:
@@ -155,11 +155,11 @@ class _RunnerBase(AsyncOnly):
             raise ClosedError(f"the runner {self._name!r} is closed", fix="make a new one")
 
     def _enter(self) -> None:
-        """Check, at the start of every operation, that the runner is open and on its loop."""
+        """Check that the runner is open and used on its own loop; every operation calls this first."""
         self._check_open()
         self._loop = one_loop(self._loop, f"the runner {self._name!r}")
 
     def _on(self, handle: str) -> AppHandle:
-        """Do the same at the start of an operation on one app, and take its handle apart."""
+        """Do the same for an operation on one app, and parse its handle."""
         self._enter()
         return AppHandle(handle)

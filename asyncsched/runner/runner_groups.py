@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class GroupArguments(TypedDict, total=False):
-    """What a group may be given; see `Runner.group`."""
+    """The keyword arguments of `Runner.group`."""
 
     limit: int | None
     retries: int
@@ -36,7 +36,7 @@ class GroupArguments(TypedDict, total=False):
 
 
 class _GroupingRunner(_HostedRunner):
-    """The operations on groups of jobs."""
+    """The methods for groups of jobs."""
 
     def group(
         self,
@@ -54,33 +54,33 @@ class _GroupingRunner(_HostedRunner):
         workspace: str | None = None,
         keep_logs: str | os.PathLike[str] | None = None,
     ) -> JobGroup:
-        """Return a group of jobs: start them in its ``async with`` block, which waits for all.
+        """Return a group of jobs. Start jobs in its ``async with`` block, which waits for all of them.
 
         Args:
-            scheduler: Where its jobs run; the first that the runner may use by default.
-            cfg: Their run options, or a function of the attempt (1, 2, ...) that returns them: more memory each time,
-                or the cheap queue first.
-            limit: How many jobs may run at a time, from launch to end, over all schedulers.
-            retries: How often a job is started again after it failed or timed out. A job that lost its host is started
-                again without counting.
-            timeout: Seconds that a job may run, from when it is first seen running. The service is told, too, where it
-                takes a time limit.
-            on_failure: What the first failure does: ``cancel`` ends the group, ``continue`` goes on with the others.
-            max_failures: How many failures are put up with before the group is ended: a number, or a share of the jobs
+            scheduler: The scheduler that runs the jobs; by default the runner's first.
+            cfg: The run options, or a function that returns them for an attempt (1, 2, ...), for example with more
+                memory each time.
+            limit: The maximum number of jobs at a time, from launch to end, over all schedulers.
+            retries: How often a job is restarted after it failed or timed out. Restarts after the loss of a host do not
+                count.
+            timeout: The maximum run time of a job in seconds, from when it is first seen running. It is also passed to
+                services that support time limits.
+            on_failure: What happens on the first failure: ``cancel`` ends the group, ``continue`` runs the other jobs.
+            max_failures: How many failures are accepted before the group is ended: a number, or a fraction of the jobs
                 below 1.0.
-            key: Makes the group durable: started again with this key, in whatever process, what is done is done, and
-                what runs is followed.
-            reuse: Which ends of a durable group's jobs are taken as they are: those that ``succeeded``, ``any``, or
-                ``never`` one.
-            on_leave: What becomes of running jobs if the block is left by an exception: ``cancel`` ends them, ``leave``
-                lets them run. By default a group with a key leaves them.
+            key: Makes the group durable: when it is started again with this key, in any process, finished jobs are not
+                repeated, and running jobs are followed.
+            reuse: Which finished jobs of a durable group are not repeated: those that ``succeeded``, ``any``, or
+                ``never``.
+            on_leave: What happens to running jobs if an exception leaves the block: ``cancel`` ends them, ``leave``
+                lets them run. The default is ``leave`` for a group with a key, else ``cancel``.
             workspace: Files to lay over the apps' images.
-            keep_logs: A folder where the log of every job is kept from its start, as
-                ``GROUP/JOB/APP/ROLE-REPLICA.stdout.log``. The files are complete when the group has been left;
-                `JobGroup.lost_logs` tells which are not.
+            keep_logs: A folder in which the log of every job is saved from its start, as
+                ``GROUP/JOB/APP/ROLE-REPLICA.stdout.log``. The files are complete when the block has been left;
+                `JobGroup.lost_logs` lists those that are not.
 
         Raises:
-            ConfigError: An argument is wrong; the message names it and its bounds.
+            ConfigError: An argument is invalid; the message names it and its bounds.
             UnknownSchedulerError: No scheduler has this name.
         """
         self._check_open()
@@ -115,12 +115,13 @@ class _GroupingRunner(_HostedRunner):
         cfg: CfgOf = None,
         **settings: Unpack[GroupArguments],
     ) -> Job:
-        """Launch an app as a group of one, and return its job: await it, or use it as ``async with``.
+        """Launch an app as a group of one job and return the job; await it, or use it with ``async with``.
 
-        A block that is left before the job's end ends the job, unless it has a key. The arguments are those of `group`.
+        Leaving the block before the job has ended ends the job, unless it has a key. The arguments are those of
+        `group`.
 
         Raises:
-            ValueError: The app cannot be run as it is described, or an argument is wrong.
+            ValueError: The app definition or an argument is invalid.
         """
         self._enter()
         return self.group(scheduler, cfg, **settings)._start_single(app)
@@ -132,10 +133,10 @@ class _GroupingRunner(_HostedRunner):
         cfg: CfgOf = None,
         **settings: Unpack[GroupArguments],
     ) -> list[Job]:
-        """Run many apps to their ends, and return their jobs in order; raises nothing for those that failed.
+        """Run many apps until they have ended and return their jobs in order. Failed jobs do not raise.
 
-        The arguments are those of `group`, but that a failure does not end the others unless ``on_failure="cancel"``
-        is asked for. Cancelled, it ends what runs.
+        The arguments are those of `group`, except that ``on_failure`` is ``"continue"`` by default. Cancelling the call
+        ends the running jobs.
         """
         self._enter()
         if is_a(apps, str, bytes) or not is_a(apps, Iterable):

@@ -40,7 +40,7 @@ class RunnerHost:
 
     @property
     def clock(self) -> Clock:
-        """What tells the time."""
+        """The runner's clock."""
         return self._runner.clock
 
     @property
@@ -49,11 +49,11 @@ class RunnerHost:
         return self._runner.name
 
     def check(self, scheduler: str) -> None:
-        """Raise UnknownSchedulerError for a name that no scheduler has."""
+        """Raise UnknownSchedulerError if no scheduler has this name."""
         self._runner._backends.check([scheduler])
 
     def ready(self, scheduler: str) -> AnyScheduler | None:
-        """Return the scheduler of this name if it is there already."""
+        """Return the scheduler of this name if it has been created."""
         return self._runner._backends.ready.get(scheduler)
 
     async def run(self, app: AppDef, scheduler: str, cfg: Cfg, workspace: str | None) -> AppHandle:
@@ -61,7 +61,7 @@ class RunnerHost:
         return await self._runner.run(app, scheduler, cfg, workspace)
 
     def watch(self) -> AppEventStream:
-        """Return a watch to which apps are added."""
+        """Return a watch without apps, which stays open for apps to be added."""
         return self._runner._watch((), follow=True)
 
     def log_lines(self, handle: AppHandle, query: LogArguments) -> LogStream:
@@ -71,11 +71,11 @@ class RunnerHost:
     def log_lines_of(
         self, handles: AsyncIterable[AppHandle], schedulers: Collection[str], what: str, query: LogArguments
     ) -> LogStream:
-        """Return the lines of apps that become known as time goes on."""
+        """Return the log lines of apps, whose handles may arrive over time."""
         return self._runner._lines_of(handles, schedulers, what, **query)
 
     async def is_called_off(self, group: str) -> bool:
-        """Tell, once, whether another process has asked for the end of a whole group."""
+        """Return whether another process has called off the group; it is told once."""
         from asyncsched.runner.groups.calling_off import is_called_off  # loaded by the few who need it
 
         return await finished_in_thread(lambda: is_called_off(self.session, group))
@@ -83,12 +83,12 @@ class RunnerHost:
     async def plan(
         self, app: AppDef, scheduler: str, cfg: Cfg, workspace: str | None, key: str
     ) -> tuple[AppHandle, AppDryRunInfo[Any]]:
-        """Return what would be sent under a key, and the handle that it would have."""
+        """Return the handle that an app launched with this key would have, and its dry-run."""
         info = await self._runner.dryrun(app, scheduler, cfg, workspace, key=key)
         return make_app_handle(scheduler, info.session, info.app_id), info
 
     async def cancel(self, handles: Collection[AppHandle]) -> Mapping[AppHandle, Exception]:
-        """Cancel apps in as few calls as there can be; return why some could not be cancelled."""
+        """Cancel apps in as few calls as possible; return the errors of those that could not be cancelled."""
         by_scheduler: dict[str, list[AppHandle]] = {}
         for handle in handles:
             by_scheduler.setdefault(handle.scheduler, []).append(handle)

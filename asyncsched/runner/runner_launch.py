@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 JOB_ID_NAMES = ("ASYNCSCHED_JOB_ID", "TORCHX_JOB_ID")
-"""The environment variables in which a replica finds its app's handle."""
+"""Environment variables that hold the app's handle in each replica."""
 
 
 class _LaunchingRunner(_RunnerBase):
@@ -42,24 +42,24 @@ class _LaunchingRunner(_RunnerBase):
     ) -> AppHandle:
         """Launch an app and return its handle.
 
-        Cancelled before the request that commits, nothing exists; after it, what was made is removed before the
-        cancellation goes on.
+        If cancelled before the final request, nothing is created. If cancelled after it, the app is removed before the
+        cancellation continues.
 
         Args:
-            app: What to run; it is never changed. An app of TorchX's classes is taken, too.
-            scheduler: The scheduler's name; by default the first that the runner may use, which is ``local_cwd`` unless
-                it was given others.
-            cfg: Its run options, as a mapping or as its own class.
-            workspace: Files to lay over the app's images.
-            key: Makes the call idempotent: with the same session and key it returns the app there is. Its id begins
-                with the key.
+            app: The app to run; it is not modified. A TorchX `AppDef` works too.
+            scheduler: The scheduler's name; by default the runner's first, which is ``local_cwd`` unless `schedulers`
+                were given.
+            cfg: The scheduler's run options, as a mapping or an instance of its options class.
+            workspace: A directory or URL whose files are added to the app's images.
+            key: Makes the call idempotent: with the same session and key, it returns the existing app. The app's id
+                begins with the key.
 
         Raises:
-            ConfigError: The app cannot be run as it is described (the message names the role), or the scheduler or an
-                option is not known.
-            UsageError: An argument is of another kind; the message says what was meant.
-            ConflictError: Another app was launched under this key.
-            SchedulerError: The service refused or failed; nothing is left behind.
+            ConfigError: The app definition is invalid (the message names the role), or the scheduler or an option is
+                unknown.
+            UsageError: An argument has the wrong type; the message says what to write.
+            ConflictError: A different app was launched with this key.
+            SchedulerError: The service refused the app or failed; nothing is left behind.
         """
         app, scheduler = self._start(app, scheduler)
         with self._calls.call("run", scheduler) as call:
@@ -79,18 +79,18 @@ class _LaunchingRunner(_RunnerBase):
         *,
         key: str | None = None,
     ) -> AppHandle:
-        """Launch the app that a component makes and return its handle.
+        """Launch the app that a component creates and return its handle.
 
         Args:
             component: ``utils.echo``, ``module.function``, ``path/file.py:function``, or a registered name.
-            component_args: The component's command line, or its arguments by name.
+            component_args: The component's arguments, as a command line or by name.
             scheduler: As in `run`.
             cfg: As in `run`.
             workspace: As in `run`.
             key: As in `run`.
 
         Raises:
-            ComponentError: There is no such component, or its arguments are wrong.
+            ComponentError: The component does not exist, or its arguments are invalid.
         """
         app = await self._component(component, component_args)
         return await self.run(app, scheduler, cfg, workspace, key=key)
@@ -104,7 +104,7 @@ class _LaunchingRunner(_RunnerBase):
         *,
         key: str | None = None,
     ) -> AppDryRunInfo[Any]:
-        """Return what `run` would send, changing nothing; its `request` may be edited, then given to `schedule`."""
+        """Return what `run` would send, without sending it. You can edit its `request` and pass it to `schedule`."""
         app, scheduler = self._start(app, scheduler)
         with self._calls.call("dryrun", scheduler) as call:
             backend = await self._backends.open(scheduler)
@@ -124,12 +124,12 @@ class _LaunchingRunner(_RunnerBase):
         *,
         key: str | None = None,
     ) -> AppDryRunInfo[Any]:
-        """Return what `run_component` would send, changing nothing."""
+        """Return what `run_component` would send, without sending it."""
         app = await self._component(component, component_args)
         return await self.dryrun(app, scheduler, cfg, workspace, key=key)
 
     async def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> AppHandle:
-        """Launch what a dry-run has shown and return its handle; the second time nothing happens."""
+        """Launch a dry-run and return the app's handle. Scheduling the same dry-run again changes nothing."""
         self._enter()
         check_dryrun(dryrun_info)
         scheduler = self._planned.get(dryrun_info, dryrun_info.scheduler)
@@ -138,7 +138,7 @@ class _LaunchingRunner(_RunnerBase):
             return self._launched(scheduler, backend, await backend.schedule(dryrun_info))
 
     def _start(self, app: AppDef | TorchXApp, scheduler: str | None) -> tuple[AppDef, str]:
-        """Check, at the start of a launch, what it was given; return the app and the name of the scheduler."""
+        """Check the arguments of a launch; return the app and the name of the scheduler."""
         self._enter()
         app = adopted(app)
         check_roles(app)
@@ -147,29 +147,29 @@ class _LaunchingRunner(_RunnerBase):
     async def _component(self, name: str, args: Sequence[str] | Mapping[str, object]) -> AppDef:
         self._enter()
         _check_component(name, args)
-        # Finding one imports the user's modules or runs a file.
+        # In a thread, because finding a component imports the user's modules or runs a file.
         return await asyncio.to_thread(_make_app, name, args, self._component_defaults.get(name))
 
     def _launched(self, scheduler: str, backend: AnyScheduler, app_id: str) -> AppHandle:
         handle = make_app_handle(scheduler, backend.session_name, app_id)
-        if self._seen.get(handle) is None:  # with a key, or the second time, it may be far beyond that
+        if self._seen.get(handle) is None:  # with a key, or on a repeated call, the app may be further along
             self._seen.note(handle, AppStatus(AppState.SUBMITTED, handle=handle))
         return handle
 
 
 def _told_its_handle(app: AppDef, scheduler: str, session: str) -> AppDef:
-    """Return a copy of the app whose replicas find their app's handle in their environment."""
+    """Return a copy of the app with its handle in the environment of each replica."""
     handle = f"{scheduler}://{session}/{macros.app_id}"
     told = copy.copy(app)
     try:
         told.roles = [with_env(role, dict.fromkeys(JOB_ID_NAMES, handle)) for role in app.roles]
     except (TypeError, ValueError):
-        pass  # the environment of a role is none: the scheduler checks it and says what is wrong
+        pass  # an environment is invalid: the scheduler checks it and reports what is wrong
     return told
 
 
 def _check_component(name: object, args: object) -> None:
-    """Raise UsageError for what is no component's name, and for arguments that are one text."""
+    """Raise UsageError for a component or arguments of the wrong type."""
     if not isinstance(name, str):
         fix = "an app is launched by run(app)" if isinstance(name, AppDef) else ""
         fix = "call it, and give what it returns to run(app)" if callable(name) else fix
@@ -185,6 +185,6 @@ def _check_component(name: object, args: object) -> None:
 
 
 def _make_app(name: str, args: Sequence[str] | Mapping[str, object], defaults: Mapping[str, object] | None) -> AppDef:
-    from asyncsched.components import get_component  # only who uses components pays for them
+    from asyncsched.components import get_component  # imported on first use
 
     return get_component(name).app(args, defaults)

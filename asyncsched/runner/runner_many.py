@@ -21,17 +21,17 @@ AnswerT = TypeVar("AnswerT")
 
 
 class _ManyRunner(_RunnerBase):
-    """The operations on many apps at once that are not streams."""
+    """The methods that act on many apps in few calls."""
 
     async def status_all(self, handles: str | Iterable[str]) -> AppStatuses:
-        """Return how many apps are doing; each scheduler is asked about all of its apps in as few calls as it allows.
+        """Return the statuses of many apps; each scheduler gets as few requests as it allows.
 
         Returns:
-            The statuses by handle, in the order of `handles`, which print as a table; None for an app that its
-            scheduler does not know. A scheduler that fails stands in `failures`, and its apps are left out.
+            The statuses by handle, in the order of `handles`; they print as a table. The status is None for an app that
+            its scheduler does not know. If a scheduler fails, its error is in `failures` and its apps are left out.
 
         Raises:
-            AsyncSchedError: No scheduler has answered; this is why the first has not.
+            AsyncSchedError: All schedulers failed; this is the error of the first.
         """
         self._enter()
         with self._calls.call("status_all"):
@@ -64,12 +64,12 @@ class _ManyRunner(_RunnerBase):
             self._seen.note(handle, status)
 
     async def cancel_all(self, handles: str | Iterable[str]) -> dict[AppHandle, AsyncSchedError | None]:
-        """Ask for the end of many apps in as few calls as their schedulers allow, and return without waiting for it.
+        """Cancel many apps in as few requests as their schedulers allow; return without waiting for their end.
 
-        One that fails does not stop the others. Cancelling this may have cancelled some of them.
+        A failure does not stop the others. If this call is cancelled, some apps may have been cancelled.
 
         Returns:
-            For each app, in the order of `handles`, None or why it could not be cancelled.
+            For each app, in the order of `handles`, None or the error that prevented its cancellation.
         """
         self._enter()
         with self._calls.call("cancel_all"):
@@ -87,7 +87,7 @@ class _ManyRunner(_RunnerBase):
     async def _of_each(
         self, apps: Mapping[AppHandle, AppKey], ask: Callable[[str, Sequence[str]], Awaitable[Mapping[str, AnswerT]]]
     ) -> tuple[dict[str, Mapping[str, AnswerT]], dict[str, AsyncSchedError]]:
-        """Ask each scheduler about all of its apps, all at once; return the answers by scheduler, and the failures."""
+        """Call `ask` for each scheduler with all of its apps, at once; return answers and failures by scheduler."""
         ids: dict[str, list[str]] = {}
         for scheduler, app_id in apps.values():
             ids.setdefault(scheduler, []).append(app_id)
@@ -105,14 +105,13 @@ class _ManyRunner(_RunnerBase):
         return answers, failures
 
     async def results(self, handle: str) -> Mapping[tuple[str, int], JsonValue] | None:
-        """Return what an app's replicas have written to the file that ``ASYNCSCHED_RESULT_FILE`` names, parsed.
+        """Return the parsed contents of the files that replicas wrote at ``ASYNCSCHED_RESULT_FILE``.
 
-        A file that is not JSON, that is larger than 64 KiB, or that is no plain file is an `UnreadableResult`, which
-        says so.
+        The value is an `UnreadableResult` for a file that is not JSON, is larger than 64 KiB, or is not a regular file.
 
         Returns:
-            The results by role and replica number, those only that have written one; None if there is no such app, or
-            if its scheduler cannot read results.
+            The results by role and replica number, only of replicas that wrote one; None if the app does not exist or
+            its scheduler cannot read results.
         """
         handle = self._on(handle)
         with self._calls.call("results", handle.scheduler, handle.app_id):

@@ -53,11 +53,11 @@ class _StreamingRunner(_RunnerBase):
         attempts: int | Iterable[int] | None = None,
         gaps: Literal["tell", "raise"] = "tell",
     ) -> LogStream:
-        """Return the lines of the replicas of one app or of many, merged in the order of their arrival.
+        """Return the log lines of one app or many, merged in order of arrival.
 
-        Each line knows its app. The other arguments are those of `Scheduler.log_iter`, and hold for every app. Wrong
-        arguments raise here; an app that does not exist raises `UnknownAppError` at the first step. If a service
-        fails, the logs of the apps of others are read to their end first.
+        Each line knows its app. The other arguments are those of `Scheduler.log_iter` and apply to every app. Invalid
+        arguments raise here; an app that does not exist raises `UnknownAppError` at the first step. If a service fails,
+        the logs of the other services' apps are read to their end before the error is raised.
         """
         self._check_open()
         several = as_several("handles", handles, "a handle")
@@ -93,7 +93,7 @@ class _StreamingRunner(_RunnerBase):
     def _lines_of(
         self, handles: AsyncIterable[str], schedulers: Collection[str], what: str, **arguments: Unpack[LogArguments]
     ) -> LogStream:
-        """Do what `log_lines` does for apps that become known as time goes on."""
+        """Do the same as `log_lines` for apps whose handles arrive over time."""
         self._check_open()
         with self._calls.call("log_lines"):
             query = make_query(what, **arguments, clock=self.clock)

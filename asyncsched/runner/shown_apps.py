@@ -1,4 +1,4 @@
-"""The apps of a monitor: what a watch tells of them, and what is asked for on behalf of who sits before it."""
+"""The apps of a monitor: their states from a watch, and the actions of its user."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ MOST_NOTES = 8
 
 
 class ShownApps:
-    """The apps that a watch tells of.
+    """The apps of a watch.
 
     Args:
         host: The runner.
         events: The watch.
-        failures: What has gone wrong before.
+        failures: Errors that happened before.
 
     Attributes:
-        failures: What went wrong.
+        failures: The errors so far.
     """
 
     def __init__(self, host: Host, events: AsyncStream[AppEvent], failures: Sequence[Exception] = ()) -> None:
@@ -50,11 +50,11 @@ class ShownApps:
 
     @property
     def clock(self) -> Clock:
-        """What tells the time."""
+        """The runner's clock."""
         return self._host.clock
 
     async def follow(self, table: LiveTable, changed: Callable[[], None], note: Callable[[str], None]) -> None:
-        """Keep the table up to date until nothing will change any more; cancelling this touches no app."""
+        """Update the table until all apps have ended. Cancelling this does not affect the apps."""
         self._tell = note
         for text in self._untold:
             note(text)
@@ -74,11 +74,11 @@ class ShownApps:
                 changed()
 
     def _show(self, table: LiveTable, event: AppEvent) -> None:
-        """Show what has happened to an app."""
+        """Show an event in the table."""
         table.show(app_view(event.handle, event.current))
 
     def need(self, handles: Collection[str]) -> None:
-        """Look into these apps; all that are here are looked into."""
+        """Do nothing: all apps are watched anyway."""
 
     def _failed(self, error: Exception) -> None:
         if str(error) not in map(str, self.failures):
@@ -86,13 +86,13 @@ class ShownApps:
         self.note(one_line(f"error: {error}"))
 
     def note(self, text: str) -> None:
-        """Show a text; what comes before there is a monitor is shown with it."""
+        """Show a text; texts from before the monitor has started are shown when it starts."""
         if self._tell is None:
             self._untold = [*self._untold, text][-MOST_NOTES:]
         else:
             self._tell(text)
 
-    # What is asked for
+    # Actions of the user
 
     def log_lines(
         self,
@@ -103,7 +103,7 @@ class ShownApps:
         attempt: int | None = None,
         replicas: tuple[str, Sequence[int]] | None = None,
     ) -> LogStream:
-        """Return the merged lines of apps; with `replicas` those of some replicas of one role."""
+        """Return the merged log lines of apps; with `replicas`, only of these replicas of one role."""
         query: LogArguments = {"should_tail": should_tail, "tail_lines": tail_lines, "attempts": attempt}
         if replicas is not None:
             query["role_name"], query["k"] = replicas
@@ -111,11 +111,11 @@ class ShownApps:
         return self._host.log_lines_of(_one_by_one(handles), schedulers_of(handles), what, query)
 
     async def cancel(self, handles: Sequence[str]) -> Mapping[AppHandle, Exception]:
-        """Ask for the end of apps; return why some could not be cancelled."""
+        """Cancel apps; return the errors of those that could not be cancelled."""
         return await self._host.cancel([AppHandle(handle) for handle in handles])
 
     async def describe(self, handle: str) -> str:
-        """Return what an app is made of, without its secrets."""
+        """Return the definition of an app as YAML, without its secrets."""
         parsed = AppHandle(handle)
         answer = await (await self._host.open(parsed.scheduler)).describe(parsed.app_id)
         if answer is None:

@@ -24,7 +24,7 @@ AppKey: TypeAlias = tuple[str, str]
 """A scheduler's name and the id of one of its apps. The session in a handle is not part of an app's identity."""
 
 NOTED = 20
-"""How many apps a WaitTimeoutError tells the last status of."""
+"""For how many apps a WaitTimeoutError has a note with the last status."""
 
 
 def _app_of(handle: str) -> AppKey:
@@ -34,18 +34,18 @@ def _app_of(handle: str) -> AppKey:
 
 
 async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, AppKey]:
-    """Return the app of each handle, in their order; the loop gets its turn while thousands are taken apart."""
+    """Return the app of each handle, in order; yields to the loop while it parses thousands of them."""
     budget = budget_of(asyncio.get_running_loop())
     apps: dict[AppHandle, AppKey] = {}
     for handle in as_several("handles", handles, "a handle"):
         app = _app_of(handle)
-        apps[str.__new__(AppHandle, handle)] = app  # it has just been taken apart, so it need not be checked again
+        apps[str.__new__(AppHandle, handle)] = app  # just parsed, so it need not be checked again
         await budget.breathe()
     return apps
 
 
 def check_wait(surplus: Sequence[object], timeout: object) -> None:
-    """Raise UsageError for a second argument by its place, and for a time that is no number of seconds."""
+    """Raise UsageError for a second positional argument, and for a timeout that is not a number of seconds."""
     if surplus:
         given = surplus[0] if isinstance(surplus[0], (int, float)) else "..."
         raise UsageError(
@@ -60,7 +60,7 @@ def check_wait(surplus: Sequence[object], timeout: object) -> None:
 
 
 def raise_unless_succeeded(handle: AppHandle, status: AppStatus | None) -> None:
-    """Raise AppStatusError for an app that has not succeeded, and UnknownAppError for one that nobody knows."""
+    """Raise AppStatusError if the app did not succeed, and UnknownAppError if its scheduler does not know it."""
     if status is None:
         raise UnknownAppError(f"no app {handle}", fix="`list` shows the handles of existing apps")
     status.raise_for_status()
@@ -79,7 +79,7 @@ class WaitResult:
         self._ended: dict[AppKey, AppStatus | None] = {}
 
     def note(self, event: AppEvent) -> None:
-        """Take note of what a watch has told."""
+        """Record an event of the watch."""
         app = _app_of(event.handle)
         if event.is_terminal():
             self._left.pop(app, None)
@@ -90,7 +90,7 @@ class WaitResult:
     async def statuses(
         self, apps: Mapping[AppHandle, AppKey], timeout: float | None
     ) -> dict[AppHandle, AppStatus | None]:
-        """Return the last statuses, None for what was never known; raise WaitTimeoutError if some have not ended."""
+        """Return the last statuses, None for unknown apps; raise WaitTimeoutError if some have not ended."""
         budget = budget_of(asyncio.get_running_loop())
         ended: dict[AppHandle, AppStatus | None] = {}
         left: list[tuple[AppHandle, AppStatus | None]] = []
@@ -107,12 +107,12 @@ class WaitResult:
     def _last(self, handle: AppHandle, app: AppKey) -> AppStatus | None:
         if event := self._left.get(app):
             return event.current
-        seen = self._seen.get(handle)  # the watch has not been answered yet
+        seen = self._seen.get(handle)  # the watch has had no answer yet
         return None if seen is None else seen.status
 
 
 def _late(left: list[tuple[AppHandle, AppStatus | None]], timeout: float | None) -> WaitTimeoutError:
-    """Return the error of a wait that was too long, with the last status of each app that has not ended."""
+    """Return the TimeoutError of a wait, with the last statuses of the apps that have not ended."""
     which = left[0][0] if len(left) == 1 else f"{len(left)} apps"
     states = Counter("not known yet" if status is None else status.state.name for _, status in left)
     one = len(left) == 1

@@ -1,7 +1,7 @@
 """Watching apps of several schedulers in one stream.
 
-Each scheduler has one feed of states that all its watchers share; what is done here is only to spread handles over
-those feeds, and to read them as one.
+Each scheduler has one feed of states that all its watchers share. This module distributes handles over those feeds and
+merges their events.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class _Arm:
     def __init__(self, name: str, states: StateStream) -> None:
         self.name = name
         self.states = states
-        self.handles: dict[str, AppHandle] = {}  # by app id: how the caller calls it, session and all
+        self.handles: dict[str, AppHandle] = {}  # by app id: the handle as the caller gave it
         self.waiting: asyncio.Task[bool] | None = None
         self.ended = False
 
     def wait(self, notify: Callable[[], None]) -> None:
-        """See to it that `notify` is called when there is an event to take."""
+        """Arrange for `notify` to be called when an event is available."""
         if self.waiting is None:
             self.waiting = asyncio.create_task(self.states.ready(), name=f"watch of {self.name}")
             self.waiting.add_done_callback(lambda _: notify())
 
     def take(self) -> AppEvent | None:
-        """Return an event if there is one; raise what has ended the watch."""
+        """Return an event if there is one; raise the error that ended the watch."""
         event = self.states.take_ready()
         if event is not None:
             return app_event(event, self.handles[event.app_id])
@@ -57,7 +57,7 @@ class _Arm:
 
 
 class _Core(StreamCore):
-    """The watches of the schedulers, and what the next step is to add to them and take from them."""
+    """The watches of the schedulers, and the apps that the next step adds or discards."""
 
     WHAT = "this watch"
 
@@ -74,17 +74,17 @@ class _Core(StreamCore):
         self._follow = follow
         self._on_event = on_event
         self._arms: dict[str, _Arm] = {}
-        self.asked: deque[tuple[str, bool]] = deque()  # handles to watch (True) or not to, in the order of the calls
+        self.asked: deque[tuple[str, bool]] = deque()  # handles to add (True) or discard (False), in call order
         self.watched: set[AppHandle] = set()
         self._error: BaseException | None = None
         self._waiter = Waiter()
         self._budget: LoopBudget | None = None
         self._events = 0
-        self._merged = 0  # by watches that are over
+        self._merged = 0  # by watches that have ended
 
     def ask(self, handles: Collection[str], *, wanted: bool) -> None:
-        """Take note of what is to be watched, or no more, from the next step on; raise for what is no handle."""
-        with contextlib.suppress(RuntimeError):  # outside of a loop nobody else's time is spent
+        """Record apps to add or discard at the next step; raise for a malformed handle."""
+        with contextlib.suppress(RuntimeError):  # outside of a loop there is nothing to hold up
             budget_of(asyncio.get_running_loop()).begin()
         schedulers = schedulers_of(handles)
         if wanted:
@@ -94,13 +94,13 @@ class _Core(StreamCore):
             self._waiter.wake()
 
     async def _do_as_asked(self, budget: LoopBudget) -> None:
-        """Add and discard, a slice at a time; cancelled, the next step goes on where this one was."""
+        """Add and discard in slices; if cancelled, the next step continues."""
         while self.asked and not self.closed:
             handle, wanted = self.asked[0]
             scheduler, _, app_id = parse_app_handle(handle)
             if wanted and scheduler not in self._arms:
                 await self._open(scheduler)
-                continue  # meanwhile it may have been closed
+                continue  # it may have been closed meanwhile
             self.asked.popleft()
             if wanted:
                 self._add(self._arms[scheduler], app_id, handle)
@@ -120,7 +120,7 @@ class _Core(StreamCore):
 
     def _add(self, arm: _Arm, app_id: str, handle: str) -> None:
         if app_id not in arm.handles:
-            # It has just been taken apart, so it need not be checked again.
+            # Just parsed, so it need not be checked again.
             known = arm.handles[app_id] = str.__new__(AppHandle, handle)
             self.watched.add(known)
             arm.states.add(app_id)
@@ -131,7 +131,7 @@ class _Core(StreamCore):
             arm.states.discard(app_id)
 
     async def step(self) -> AppEvent:
-        """Wait for an event and return it; nothing is taken before the last await."""
+        """Wait for an event and return it. Nothing is taken before the last await, so cancellation loses nothing."""
         budget = self._begin()
         await budget.breathe()
         while not self.closed:
@@ -154,7 +154,7 @@ class _Core(StreamCore):
         return self._budget
 
     def _take(self) -> AppEvent | None:
-        """Return an event of the scheduler whose turn it is, if there is one."""
+        """Return the next available event, taking schedulers in turn."""
         for name, arm in list(self._arms.items()):
             try:
                 event = arm.take()
@@ -162,7 +162,7 @@ class _Core(StreamCore):
                 error.add_note(f"This ended the watch of {self._give_up(arm)} app(s) of {name}.")
                 raise
             if event is not None:
-                self._arms[name] = self._arms.pop(name)  # the others come first next time
+                self._arms[name] = self._arms.pop(name)  # other schedulers come first next time
                 if event.is_terminal():
                     self.watched.discard(event.handle)
                 self._events += 1
@@ -225,18 +225,17 @@ class _Core(StreamCore):
 
 
 class AppEventStream(SteppedStream[AppEvent, _Core]):
-    """The states of apps of any mix of schedulers: present ones first, then each change.
+    """The states of apps on any mix of schedulers: current states first, then each change.
 
-    It ends when every app has ended or is gone; with `follow` it stays open for apps to come. `add` and `discard`
-    change the set at any time on the stream's loop. A step that is cancelled or times out loses nothing. At most one
-    event of each app waits for a slow consumer, the newest. When a scheduler fails for good, or cannot be used at all,
-    its error is raised by one step, with a note that counts its apps; the steps after it go on with the apps of the
-    others.
+    The stream ends when all apps have ended or are gone; with `follow` it stays open for more apps. `add` and `discard`
+    change the set of apps at any time, on the stream's loop. A step that is cancelled or times out loses nothing. For a
+    slow consumer, only the newest event of each app is kept. If a scheduler fails permanently or cannot be used, one
+    step raises its error, with a note that counts its apps; later steps continue with the other schedulers.
 
-    What is added and discarded is checked at once and takes effect with the next step, or with the one that waits: ten
-    thousand handles at a time do not hold the loop.
+    Added and discarded handles are checked at once and take effect with the next step, or the one that is waiting.
+    Adding ten thousand handles at a time does not block the loop.
 
-    Leave it by `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
+    End it with `aclose` (or ``async with``), by breaking out of the loop and dropping it, or by reading to its end.
     """
 
     def __init__(
@@ -252,32 +251,32 @@ class AppEventStream(SteppedStream[AppEvent, _Core]):
         self.add(handles)
 
     def add(self, *handles: str | Iterable[str]) -> None:
-        """Watch these apps too; one that is watched, or whose end has been told, is left as it is."""
+        """Watch these apps too; an app that is already watched, or whose end was reported, is not changed."""
         self._core.ask(as_flat("handles", handles, "a handle"), wanted=True)
 
     def discard(self, *handles: str | Iterable[str]) -> None:
-        """Watch these apps no more; an event of theirs that waits is dropped."""
+        """Stop watching these apps; drop their pending events."""
         self._core.ask(as_flat("handles", handles, "a handle"), wanted=False)
 
     def finish(self) -> None:
-        """Let the stream end when the apps that are watched by now have ended: no more are to come."""
+        """Let the stream end when the apps watched so far have ended."""
         self._core.finish()
 
     async def __anext__(self) -> AppEvent:
         return await self._alone(self._core.step)
 
     async def fail(self, error: BaseException) -> None:
-        """End the watch as `aclose` does; its consumer gets `error` and not what looks like an end."""
+        """End the watch as `aclose` does, but raise `error` in its consumer."""
         self._core.fail(error)
         await self._core.aclose()
 
     @property
     def watched(self) -> int:
-        """How many apps are watched that have not ended, those that the next step begins with included."""
+        """How many watched apps have not ended, including those that the next step adds."""
         return self._core.statistics().watched
 
     def statistics(self) -> WatchStatistics:
-        """Return what the watch has done so far, over all schedulers."""
+        """Return statistics of the watch over all schedulers."""
         return self._core.statistics()
 
     def __repr__(self) -> str:
@@ -285,7 +284,7 @@ class AppEventStream(SteppedStream[AppEvent, _Core]):
 
 
 class CompletionStream(AsyncStream[tuple[AppHandle, AppStatus | None]]):
-    """Apps with their last status, in the order in which they end; a step that is cancelled loses nothing."""
+    """Apps with their last status, in the order in which they end. A cancelled step loses nothing."""
 
     def __init__(self, events: AppEventStream) -> None:
         self._events = events
@@ -297,11 +296,11 @@ class CompletionStream(AsyncStream[tuple[AppHandle, AppStatus | None]]):
                 return event.handle, event.current
 
     async def aclose(self) -> None:
-        """End the watch; the apps are not touched. Idempotent."""
+        """End the watch; the apps are not affected. Idempotent."""
         await self._events.aclose()
 
     def statistics(self) -> WatchStatistics:
-        """Return what the watch of these apps has done so far: its events are all changes, not only ends."""
+        """Return statistics of the watch; its events are all changes, not only ends."""
         return self._events.statistics()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Who wrote a line, as short as it can be told."""
+"""Short names for the replicas that write log lines."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 __all__ = ["WIDEST", "Names", "Who"]
 
 Who: TypeAlias = tuple[str, str, int]
-"""App ("" where there is but one), role and replica."""
+"""App ("" if there is only one), role and replica."""
 
 WIDEST = 32
-"""Where there is little room, names that are longer are cut in their middle: who wrote a line must leave it room."""
+"""Longer names are shortened in the middle on a terminal, to leave room for the line."""
 
 MEASURED = 1000
-"""Apps whose names are measured at most."""
+"""How many apps are measured for the width of names."""
 
 
 class Names:
     """The names of replicas in prefixes.
 
     Args:
-        apps: What the apps are called, by their ids, where there are several.
-        single: The apps that have one role, which goes without saying.
-        replicas: Who is going to write, as far as that is known: shorter prefixes are filled up to the longest.
+        apps: The names of the apps by id, if there are several.
+        single: The apps with only one role, which is not shown.
+        replicas: The replicas, as far as known; shorter prefixes are padded to the longest.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Names:
 
     @classmethod
     def of_app(cls, app: AppDef) -> Names:
-        """Return the names for one app that was just launched."""
+        """Return the names for one app."""
         return cls(replicas=[("", role.name, role.num_replicas - 1) for role in app.roles])
 
     @classmethod
     def of_apps(cls, apps: Mapping[str, DescribeAppResponse]) -> Names:
-        """Return the names for apps by their ids: the names that they were given while these are distinct."""
+        """Return the names for apps by id: their names if these are distinct, else their ids."""
         if len(apps) == 1:
             replicas = [each for answer in apps.values() for each in answer.replicas]
             return cls(replicas=[("", each.role, each.id) for each in replicas])
@@ -62,7 +62,7 @@ class Names:
 
     @classmethod
     def of_views(cls, apps: Mapping[str, AppView]) -> Names:
-        """Return the names for apps that are shown, by what each is called there."""
+        """Return the names for shown apps, by the name that each is shown with."""
         app_ids = {name: view.app_id if len(apps) > 1 else "" for name, view in apps.items()}
         return cls(
             {view.app_id: name for name, view in apps.items()} if len(apps) > 1 else None,
@@ -76,7 +76,7 @@ class Names:
         )
 
     def who(self, source: LogOrigin) -> Who:
-        """Return who wrote a line."""
+        """Return the replica that wrote a line."""
         return (source.app_id if self._apps is not None else "", source.role, source.replica)
 
     def of(self, who: Who) -> str:

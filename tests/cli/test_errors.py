@@ -20,7 +20,7 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "log stage://a/b/main/x",
         2,
-        "error: 'stage://a/b/main/x' is not a handle\n  why: 'x' is no number\n"
+        "error: 'stage://a/b/main/x' is not a handle\n  why: 'x' is not a number\n"
         "  fix: write replicas as numbers and ranges: 0,2-3",
     ),
     ("status stgae://a/b", 2, "error: no scheduler is named 'stgae'    did you mean stage?"),
@@ -111,8 +111,8 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "log --since soon stage://a/b",
         2,
-        "error: invalid value for '--since': 'soon' is no time\n"
-        "  fix: write 5m for so long ago, or 2030-12-31T23:59",
+        "error: invalid value for '--since': 'soon' is not a time\n"
+        "  fix: write 5m for five minutes ago, or 2030-12-31T23:59",
     ),
     (
         "log --regex ( stage://a/b",
@@ -123,13 +123,13 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "log --since 99999999999999d stage://a/b",
         2,
-        "error: invalid value for '--since': '99999999999999d' is no time\n"
-        "  fix: write 5m for so long ago, or 2030-12-31T23:59",
+        "error: invalid value for '--since': '99999999999999d' is not a time\n"
+        "  fix: write 5m for five minutes ago, or 2030-12-31T23:59",
     ),
     (
         "log stage://a/b/main/3-1",
         2,
-        "error: 'stage://a/b/main/3-1' is not a handle\n  why: '3-1' is no range\n"
+        "error: 'stage://a/b/main/3-1' is not a handle\n  why: '3-1' is not a range\n"
         "  fix: write replicas as numbers and ranges: 0,2-3",
     ),
     (

@@ -28,7 +28,7 @@ def told(cli: Cli, *words: str, columns: int = 160) -> list[str]:
         assert 2 == terminal.end()
         lines = terminal.written.replace("\r\n", "\n").splitlines()
     assert len(lines) <= 6
-    assert not any(fault in line for line in lines for fault in ("Traceback", "TypeError", "fault of asyncsched"))
+    assert not any(fault in line for line in lines for fault in ("Traceback", "TypeError", "bug in asyncsched"))
     return lines
 
 

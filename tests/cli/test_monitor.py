@@ -255,7 +255,7 @@ def test_where_keys_are_no_terminals_changes_are_lines(staged: Cli) -> None:
     with Terminal(staged, "monitor", "stage://x/train-003", stdin=subprocess.DEVNULL, columns=110) as terminal:
         assert 1 == terminal.end()
         assert terminal.shows("stage://x/train-003  FAILED")
-        assert terminal.shows("note: this is no terminal, so each change is a line")
+        assert terminal.shows("note: this is not a terminal, so each change is printed as a line")
 
 
 def test_a_fault_gives_the_terminal_back_and_is_told(staged: Cli) -> None:

@@ -282,7 +282,7 @@ def test_an_empty_list_says_so(cli: Cli) -> None:
     empty, asked = cli("list"), cli("list", "--name", "other")
 
     assert (0, "no apps\n") == (empty.code, empty.err)
-    assert (0, True) == (asked.code, asked.err.startswith("no apps are as asked"))
+    assert (0, True) == (asked.code, asked.err.startswith("no apps match"))
     assert [] == cli("list", "-o", "json").json
 
 
@@ -328,7 +328,7 @@ def test_changes_are_lines_and_then_what_they_came_to(sixty: Cli) -> None:
     done = sixty("monitor", "stage://x/train-003", "stage://x/train-005")
 
     assert {"stage://x/train-003  FAILED  exited with code 1", "stage://x/train-005  SUCCEEDED"} == {*done.lines}
-    assert done.err.startswith("note: this is no terminal, so each change is a line")
+    assert done.err.startswith("note: this is not a terminal, so each change is printed as a line")
     assert "train-003  " in done.err
     assert "ValueError: batch is empty" in done.err
     assert "2 apps: 1 succeeded, 1 failed" in done.err

@@ -156,7 +156,7 @@ def test_which_app_is_meant(staged: Cli) -> None:
     ambiguous = staged("status", "train-00")
 
     assert 2 == ambiguous.code
-    assert "error: 'train-00' may be any of 10 apps" in ambiguous.err
+    assert "error: 'train-00' matches 10 apps" in ambiguous.err
     assert "error: no app matches 'x*'" in staged("status", "x*").err
     assert "stage://old/train-007" in staged("status", "-o", "json", "train-007").out
 

@@ -101,7 +101,7 @@ def test_an_exact_name_beats_a_beginning_and_the_newest_of_a_name_is_read(staged
     for verb in ("cancel", "delete"):
         code, lines = seen(staged, verb, "train-00")
 
-        assert (2, "error: 'train-00' may be any of 30 apps") == (code, lines[0])
+        assert (2, "error: 'train-00' matches 30 apps") == (code, lines[0])
         assert "  fix: write an id, or 'train-00*' for all" in lines
     staged.environment["STAGE_APPS"] = "1"
     assert (0, False) == ((found := seen(staged, "status", "train-00"))[0], "note" in found[1][0])

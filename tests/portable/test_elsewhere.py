@@ -84,7 +84,7 @@ asyncio.run(main())
 def test_a_group_with_a_key_says_what_it_misses_and_logs_are_kept(kind: str, system: str, tmp_path: Path) -> None:
     told = (
         "ConfigError a group with key='sweep' cannot run here: Python on "
-        f"{system} has no file locks, by which one process at a time has its journal; "
+        f"{system} has no file locks, which protect its journal; "
         "leave out key, or run it on Linux or macOS\n"
         "hello\n\n"
     )

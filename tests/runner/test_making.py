@@ -176,7 +176,7 @@ def test_a_flat_parameter_is_told_where_it_belongs() -> None:
 
 
 def test_parameters_that_are_no_mapping_are_told_what_they_have_to_be() -> None:
-    with pytest.raises(ConfigError, match="parameters of aws_batch are a mapping, got a value of type str") as caught:
+    with pytest.raises(ConfigError, match="aws_batch must be a mapping of parameters, got a value of") as caught:
         Runner("me", aws_batch="eu-west-1")  # type: ignore[arg-type]  # that is the mistake
     assert 'write aws_batch={"parameter": value}' == caught.value.fix
 
@@ -232,5 +232,5 @@ async def test_parameters_for_a_scheduler_that_nobody_knows_are_not_lost() -> No
 
 
 def test_parameters_for_a_scheduler_that_is_made_already_are_refused() -> None:
-    with pytest.raises(ConfigError, match="fake is made already"):
+    with pytest.raises(ConfigError, match="fake is an existing scheduler"):
         Runner("me", {"fake": FakeScheduler("me")}, fake={"retry_for": 1.0})

@@ -199,7 +199,7 @@ async def test_wait_returns_the_end(rig: Rig, scheduler: str, code: int, state: 
 async def test_wait_gives_up_at_its_timeout_with_the_last_status(rig: Rig) -> None:
     handle = await rig.run("push")
     await rig.runner.status(handle)  # 0.2 s may be too short for an answer
-    with pytest.raises(TimeoutError, match=r"no end within 0\.2 s") as caught:
+    with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s") as caught:
         await rig.runner.wait(handle, timeout=0.2)
 
     assert isinstance(caught.value, WaitTimeoutError)

@@ -1,4 +1,4 @@
-"""Configuration from files, the environment and the command line; every value knows where it comes from."""
+"""Configuration from files, the environment and the command line; every value knows its origin."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The configuration: layers of settings, the strongest of which counts.
+"""The configuration: layers of settings, of which the strongest wins.
 
 From the weakest: the nearest ``.torchxconfig``, ``~/.torchxconfig``, ``~/.config/asyncsched/config.toml``, the nearest
-``asyncsched.toml`` or ``pyproject.toml``, the environment. The command line stands above all of them. Of the files of
-TorchX the one in the home is the stronger, as it is for TorchX.
+``asyncsched.toml`` or ``pyproject.toml``, the environment. The command line overrides all of them. Of the TorchX files,
+the one in the home directory wins, as in TorchX.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _Layer = dict[Section, dict[str, Setting]]
 
 
 class Config:
-    """What is configured, by section.
+    """The configured settings, by section.
 
     Attributes:
         files: The files that were read, the strongest first.
-        notes: What the user should know about them.
-        warnings: Which of them others may have written, one line for each, and what is not used of it.
+        notes: Notes for the user about them.
+        warnings: One line for each file that others may have written, with the parts that are not used.
     """
 
     def __init__(self, layers: Iterable[Mapping[Section, Settings]], environment: Mapping[str, str]) -> None:
@@ -51,11 +51,11 @@ class Config:
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """The names that have a section, by kind."""
+        """The names of sections, by kind."""
         return {kind: sorted(name for each, name in self._sections if each == kind) for kind in KINDS}
 
     def check_names(self, kind: str, known: Iterable[str]) -> None:
-        """Raise ConfigError for a section of this kind whose name is none of the known ones."""
+        """Raise ConfigError for a section of this kind with an unknown name."""
         known = list(known)
         for (each, name), settings in self._sections.items():
             own = [setting for setting in settings.values() if not setting.foreign]
@@ -71,12 +71,13 @@ class Config:
 
         Args:
             name: The scheduler's name.
-            others: The names of all schedulers: ``ASYNCSCHED_LOCAL_DOCKER_ENV`` is none of a scheduler ``local``.
+            others: The names of all schedulers: ``ASYNCSCHED_LOCAL_DOCKER_ENV`` is not an option of a scheduler
+                ``local``.
         """
         return {**self._section("scheduler", name), **self._from_environment(name, others)}
 
     def parameters(self) -> dict[str, dict[str, object]]:
-        """Return the parameters of schedulers that are configured, by the scheduler's name."""
+        """Return the configured parameters of schedulers, by scheduler."""
         found: dict[str, dict[str, object]] = {}
         for name in known_names():
             if known := parameters_of(name):
@@ -120,16 +121,16 @@ def _working_directory() -> Path:
 
 
 def load_config(start: Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
-    """Read all files that count in a directory.
+    """Read all configuration files for a directory.
 
     Args:
         start: The directory; the working directory by default. Its parents are searched too, up to the root of its
-            repository or the home. What others may have written there does not count, unless
-            ``ASYNCSCHED_TRUST_CONFIG`` names it.
-        environment: The environment; ``ASYNCSCHED_CONFIG`` names one file that is read in place of all others.
+            repository or the home directory. Files that others may have written are not used, unless
+            ``ASYNCSCHED_TRUST_CONFIG`` names them.
+        environment: The environment; ``ASYNCSCHED_CONFIG`` names a file that is read instead of all others.
 
     Raises:
-        ConfigError: A file cannot be read, or has a section that means nothing; or the working directory is gone.
+        ConfigError: A file cannot be read or has an unknown section, or the working directory does not exist any more.
     """
     start = (start or _working_directory()).absolute()
     environment = os.environ if environment is None else environment
@@ -150,7 +151,7 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
 
 
 def _without_risks(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
-    """Return what may be used of a file in the working directory that others may have written."""
+    """Return the usable part of a file in the working directory that others may have written."""
     risky = [(section, name) for section in layer for name in layer[section] if is_risky(section[0], name)]
     search.left_out(file, (f"{kind}.{of}.{name}" for (kind, of), name in risky))
     return {
@@ -160,7 +161,7 @@ def _without_risks(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
 
 
 def _files(start: Path, environment: Mapping[str, str], search: Search) -> list[tuple[ConfigFile, bool]]:
-    """Return the files that there are, the weakest first, and whether each is TorchX's."""
+    """Return the existing files, weakest first, and whether each is a TorchX file."""
     if chosen := environment.get(f"{PREFIX}CONFIG"):
         file = open_config(start / Path(chosen).expanduser())
         if file is None:
@@ -204,7 +205,7 @@ def _of_toml(file: ConfigFile, name: str) -> _Layer:
 
 
 def _named(kind: str, table: Table, place: str) -> Iterator[tuple[tuple[str, ...], Table]]:
-    """Yield the tables below a kind; a component may be written ``[component."utils.echo"]`` or without quotes."""
+    """Yield the tables of a kind; a component may be written ``[component."utils.echo"]`` or without quotes."""
     for name, settings in table.items():
         if not isinstance(settings, dict):
             what = f"`{name}` stands in [{kind}] itself (from {place})"
@@ -233,16 +234,16 @@ def _unknown_section(name: str, place: str) -> ConfigError:
 
 
 def _line(lines: Mapping[tuple[str, ...], int], *keys: str) -> int:
-    """Return the first line that says something about a key or what is below it."""
+    """Return the first line that sets a key or one below it."""
     return min((line for path, line in lines.items() if path[: len(keys)] == keys), default=1)
 
 
 def _plain(setting: Setting) -> object:
-    """Return a parameter's value; a text with commas is a list."""
+    """Return a parameter's value; a string with commas is a list."""
     value: object = setting.value
     return value.split(",") if setting.is_text and isinstance(value, str) and "," in value else value
 
 
 def _variable(name: str) -> str:
-    """Return how the variables begin that belong to a scheduler or a command."""
+    """Return the prefix of environment variables for a scheduler or a command."""
     return f"{PREFIX}{''.join(char if char.isalnum() else '_' for char in name).upper()}_"

@@ -35,14 +35,14 @@ _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-
 
 
 class Search:
-    """Looks for files from a folder upwards, to the root of its repository or the user's home.
+    """Searches for files from a folder upwards, to the root of its repository or the user's home directory.
 
     Args:
         start: The working directory.
-        environment: Tells where the home is, and what may be trusted.
+        environment: The environment, for the home directory and the trusted files.
 
     Attributes:
-        warnings: A line for each file that may be somebody else's.
+        warnings: A line for each file that others may have written.
     """
 
     def __init__(self, start: Path, environment: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ class Search:
         return self._nearest(NAME, PROJECT)
 
     def torchx_file(self, name: str) -> ConfigFile | None:
-        """Return the nearest file of TorchX."""
+        """Return the nearest TorchX file."""
         return self._nearest(name)
 
     def _nearest(self, *names: str) -> ConfigFile | None:
@@ -86,7 +86,7 @@ class Search:
         return any(trusted in places for trusted in self._trusted)
 
     def left_out(self, file: ConfigFile, names: Iterable[str]) -> None:
-        """Note what of a file in the working directory itself is not used."""
+        """Add a warning about the unused parts of a file in the working directory."""
         without = ", ".join(dict.fromkeys(names))
         told = f"is used without {without}" if without else "is used, but for what runs programs or names servers"
         self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
@@ -100,11 +100,11 @@ def _allow(file: ConfigFile) -> str:
 
 
 def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
-    """Tell whether a ``pyproject.toml`` has our table; one that says so and cannot be read is told by who reads it."""
+    """Tell whether a ``pyproject.toml`` has our table; errors in the file are reported when it is read."""
     if b"asyncsched" not in project.data:
         return False
     if not parse:
-        return b"tool.asyncsched" in project.data  # to parse a stranger's file would be to trust it already
+        return b"tool.asyncsched" in project.data  # parsing an untrusted file would already trust it
     import tomllib
 
     try:
@@ -114,7 +114,7 @@ def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
 
 
 def user_file(environment: Mapping[str, str]) -> Path:
-    """Return where the user's own file is, if there is one."""
+    """Return the path of the user's own file, if it exists."""
     base = environment.get("XDG_CONFIG_HOME") or str(home(environment) / ".config")
     return Path(base) / "asyncsched" / "config.toml"
 
@@ -125,7 +125,7 @@ def home(environment: Mapping[str, str]) -> Path:
 
 
 def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
-    """Write a path as a reader in `start` would: ``./asyncsched.toml``, ``../x``, ``~/.config/...``."""
+    """Format a path for a reader in `start`: ``./asyncsched.toml``, ``../x``, ``~/.config/...``."""
     if path.is_relative_to(start):
         return f"./{path.relative_to(start)}"
     for level, parent in enumerate(start.parents[:3], 1):
@@ -136,11 +136,11 @@ def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
 
 
 def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
-    """Return what a file configures, and the line of each key.
+    """Return the settings in a file, and the line of each key.
 
     Args:
         file: The file; of a ``pyproject.toml``, only ``[tool.asyncsched]`` counts.
-        name: How to call it in an error.
+        name: Its name in error messages.
 
     Raises:
         ConfigError: It cannot be read.
@@ -156,7 +156,7 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
         raise ConfigError(f"{name} cannot be read", why=why, fix="write them on fewer levels") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{name} cannot be read", why=str(error), fix="it has to be TOML") from error
-    lines = dict(reversed([*_lines(text)]))  # of a key that seems to come twice, the first is the real one
+    lines = dict(reversed([*_lines(text)]))  # if a key seems to occur twice, the first is the real one
     if file.path.name != PROJECT:
         return table, lines
     tool = cast("dict[str, Table]", table.get("tool", {}))
@@ -165,7 +165,7 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
 
 
 def _check_depth(table: Table) -> None:
-    """Raise RecursionError, as the reader itself does, for what it can read and nobody after it can print."""
+    """Raise RecursionError, as the parser does, for values that are nested too deeply to be printed."""
     level: list[object] = [table]
     for _ in range(MOST_LEVELS):
         inner = [[*cast("Table", each).values()] if isinstance(each, dict) else each for each in level]
@@ -175,7 +175,7 @@ def _check_depth(table: Table) -> None:
 
 
 def text_of(file: ConfigFile) -> str:
-    """Return what stands in a file; raises OSError or UnicodeDecodeError if it cannot be read."""
+    """Return the text of a file; raise OSError or UnicodeDecodeError if it cannot be read."""
     if file.error is not None:
         raise file.error
     return io.TextIOWrapper(io.BytesIO(file.data), encoding="utf-8").read()  # with ends of lines as files have them
@@ -192,13 +192,13 @@ def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
 
 
 def _key_path(key: str) -> KeyPath:
-    """Take a dotted key apart; TOML's own reader knows how its parts are quoted."""
+    """Split a dotted key; the TOML parser handles quoted parts."""
     import tomllib
 
     try:
         node: object = tomllib.loads(f"{key} = 0")
     except (tomllib.TOMLDecodeError, RecursionError):
-        return ()  # a line inside a text that only looks like a key
+        return ()  # a line inside a string that only looks like a key
     path: list[str] = []
     while isinstance(node, dict):
         name, node = next(iter(cast("Table", node).items()))

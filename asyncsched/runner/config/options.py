@@ -1,4 +1,4 @@
-"""The run options of one submit: what is configured, and above it what ``-cfg`` says."""
+"""The run options of one submit: the configured ones, overridden by ``-cfg``."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ COMMAND_LINE = "-cfg"
 def run_options(
     config: Config, scheduler: str, opts: runopts, cfg: Sequence[str] = (), *, schedulers: Iterable[str] = ()
 ) -> dict[str, Setting]:
-    """Return the run options that are given, each with its checked value and its origin; defaults are not filled in.
+    """Return the given run options, each with its checked value and its origin, without defaults.
 
     Args:
         config: The configuration.
         scheduler: The scheduler's name.
-        opts: The run options that it has.
-        cfg: Texts like ``name=value,name=value``, the last one the strongest.
+        opts: The scheduler's run options.
+        cfg: Strings like ``name=value,name=value``; the last one wins.
         schedulers: The names of all schedulers.
 
     Raises:
-        RunOptionError: An option is unknown (the message names the nearest) or mistyped; the message says where.
+        RunOptionError: An option is unknown (the message suggests one) or has a wrong type; the message says where.
     """
     found: dict[str, Setting] = {}
     for given, setting in config.scheduler(scheduler, schedulers).items():
         if given in parameters_of(scheduler):
-            continue  # it is for the scheduler itself
+            continue  # a parameter of the scheduler itself
         name = given.replace("-", "_") if setting.foreign else given  # TorchX has mail-user
         if setting.foreign and name not in opts:
             setting.pass_over(given, scheduler)
@@ -70,7 +70,7 @@ def _foreign(opts: runopts, name: str, setting: Setting) -> CfgVal:
         return opts.check(name, parse_torchx(str(setting.value), opt))
     except RunOptionError as error:
         raise from_origin(error, setting.origin) from None
-    except ValueError as error:  # not shown as it is: it may hold a secret
+    except ValueError as error:  # not shown, as it may contain a secret
         what = f"Run option: {name}, must be of type: {opt.type_name} (from {setting.origin})"
         raise RunOptionError(what, key=name, why=str(error) if opt.type_name.startswith("dict") else "") from None
 

@@ -1,4 +1,4 @@
-"""A configured value, and where it comes from."""
+"""A configured value and its origin."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Setting(NamedTuple):
     """One value.
 
     Attributes:
-        value: The value as its file has it; a text where the file knows texts only.
-        origin: Where it is written, such as ``./asyncsched.toml:7``.
-        is_text: Whether `value` has still to be read as the type that is wanted.
-        foreign: Whether the file was written for another program, so that names which we do not know are no fault.
-        shared: Whether it stands where every section finds it, also those that do not know the name.
+        value: The value as in its file; a string if the file has only strings.
+        origin: Where it is set, such as ``./asyncsched.toml:7``.
+        is_text: Whether `value` must still be converted to the wanted type.
+        foreign: Whether the file was written for another program, so that unknown names are not errors.
+        shared: Whether it applies to all sections, even those that do not know the name.
     """
 
     value: object
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
     shared: bool = False
 
     def pass_over(self, name: str, what: str) -> None:
-        """Warn that a name of another program's file is none of `what`."""
+        """Warn that a name in another program's file is unknown to `what`."""
         if not self.shared:
             _log.warning("%s: %s has no option %s; it is passed over", self.origin, what, name)
 
@@ -46,7 +46,7 @@ Section: TypeAlias = tuple[str, str]
 
 
 def from_origin(error: ErrorT, origin: str) -> ErrorT:
-    """Return the same error, which says where the value came from."""
+    """Return the same error with the origin of the value."""
     told = type(error)(f"{error.what} (from {origin})", why=error.why, fix=error.fix)
     told.__cause__ = error
     return told

@@ -1,4 +1,4 @@
-"""Write a configuration file to begin with: everything that can be set, explained and commented out."""
+"""Write a starter configuration file: all settings, explained and commented out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["config_template"]
 _HEAD = """\
 # The configuration of asyncsched, for this folder and those below it.
 #
-# A value counts if nothing stronger sets it: the environment (ASYNCSCHED_LOCAL_CWD_LOG_DIR=...) and the command line
-# (-cfg log_dir=...) do. `asyncsched runopts SCHEDULER` shows each value and where it comes from.
+# The environment (ASYNCSCHED_LOCAL_CWD_LOG_DIR=...) and the command line (-cfg log_dir=...) override these settings.
+# `asyncsched runopts SCHEDULER` shows each value and its origin.
 
 [command.run]
 # scheduler = "{scheduler}"       # where apps run when -s is not given
@@ -40,7 +40,7 @@ _EXAMPLES = {
 def config_template(schedulers: Mapping[str, runopts], *, required_only: bool = False) -> str:
     """Return the text of a file that sets the run options of these schedulers.
 
-    Required options stand there to be filled in; all others are comments with their defaults.
+    Required options are to be filled in; all others are comments with their defaults.
     """
     head = _HEAD.replace("{scheduler}", get_default_scheduler_name())
     return "\n".join([head, *("\n".join(_section(name, opts, required_only)) for name, opts in schedulers.items())])
@@ -66,7 +66,7 @@ def _option(name: str, opt: runopt) -> Iterator[str]:
 
 
 def _example(opt: runopt) -> str:
-    """Return a value of the option's type, for one that has none by default: uncommented, the line is TOML."""
+    """Return an example value for an option without a default, so that the uncommented line is valid TOML."""
     if opt.choices:
         return json.dumps(opt.choices[0])
     return _EXAMPLES.get(opt.type_name, '"..."')

@@ -1,6 +1,6 @@
-"""Read a ``.torchxconfig`` as TorchX does, so that users of TorchX need not write the same again.
+"""Read a ``.torchxconfig`` as TorchX does, so that TorchX users can keep their files.
 
-Its sections are ``[<scheduler>]``, ``[component:<name>]`` and ``[cli:<command>]``; trackers are passed over.
+Its sections are ``[<scheduler>]``, ``[component:<name>]`` and ``[cli:<command>]``; trackers are ignored.
 ``%(name)s`` is the value of that name in the section or in ``[DEFAULT]``, and ``%%`` is a percent sign.
 """
 
@@ -27,8 +27,8 @@ _KEY = re.compile(r"\s*([^\s=:#;]+)\s*[=:]")
 def read_torchxconfig(file: ConfigFile, name: str) -> Iterator[tuple[Section, str, Setting]]:
     """Yield section, key and value.
 
-    A value that names another which is not there is yielded as the ConfigError to raise when it is used: TorchX, too,
-    reads it only then. ``None`` stands for no value: of an option it is the default, whatever weaker files say.
+    A value that refers to a missing one is yielded as a ConfigError, to be raised when it is used, as in TorchX.
+    ``None`` means no value: an option then has its default, even if weaker files set it.
 
     Raises:
         ConfigError: It cannot be read.
@@ -64,10 +64,10 @@ def _value(parser: configparser.ConfigParser, title: str, key: str, origin: str)
 
 
 def parse_torchx(text: str, opt: runopt) -> CfgVal:
-    """Return the value that TorchX reads in a text: quotes are letters, and lists are split at commas and semicolons.
+    """Return the value of a string as TorchX reads it: quotes are kept, and lists are split at commas and semicolons.
 
     Raises:
-        ValueError: The text is nothing of the option's type.
+        ValueError: The string is not a value of the option's type.
     """
     kind = getattr(opt.opt_type, "__origin__", opt.opt_type)
     if kind is str:

@@ -1,6 +1,6 @@
-"""Tell whether others may have written a configuration file: it can name programs to run and servers to talk to.
+"""Check whether others may have written a configuration file, which can name programs to run and servers to contact.
 
-A file is looked at through the descriptor that it is then read from. What its name means may change in between.
+A file is checked through the descriptor that it is read from, because the name may refer to another file later.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _RISKY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFile:
-    """A file as it was read.
+    """A file and its contents.
 
     Attributes:
-        path: Where it lies.
-        data: What stands in it.
-        doubt: Why it may be somebody else's; empty if it is not.
-        error: Why it cannot be read, if that is so.
+        path: Its path.
+        data: Its contents.
+        doubt: Why others may have written it; empty if only trusted users can.
+        error: Why it cannot be read, or None.
     """
 
     path: Path
@@ -45,28 +45,28 @@ class ConfigFile:
 
 
 def is_risky(kind: str, name: str) -> bool:
-    """Tell whether a setting runs something, or sends it somewhere: the arguments of components always may."""
+    """Tell whether a setting can run programs or choose servers; arguments of components always can."""
     return kind == "component" or name in _RISKY.get(kind, ())
 
 
 def trusted_owners(start: Path) -> frozenset[int]:
-    """Return whose files count in a working directory: ours, root's, and those of the directory's owner."""
+    """Return the users whose files are trusted in a working directory: ourselves, root, and the directory's owner."""
     user = _platform.user_id()
     return frozenset({user, 0, start.stat().st_uid}) if user is not None else frozenset()
 
 
 def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Return what the user says may be trusted."""
+    """Return the paths that the user trusts."""
     named = environment.get(TRUST_VARIABLE, "").split(os.pathsep)
     return [(start / Path(path).expanduser()).resolve() for path in named if path]
 
 
 def open_config(path: Path, owners: Collection[int] | None = None) -> ConfigFile | None:
-    """Read a file; None if there is none, or none that may be looked at.
+    """Read a file; None if it does not exist or must not be read.
 
     Args:
-        path: The file; of a FIFO or the like, nothing is read.
-        owners: Whose files count; None if its name alone is reason enough to trust it.
+        path: The file; special files such as FIFOs are not read.
+        owners: The trusted owners; None if the path itself is trusted.
     """
     if not _platform.can_open_relative():
         return _read_by_name(path, owners)
@@ -83,7 +83,7 @@ def open_config(path: Path, owners: Collection[int] | None = None) -> ConfigFile
 
 
 def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile | None:
-    name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)  # of a link, its own owner counts as well
+    name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)  # for a link, its own owner matters too
     about_name = _doubt(name, os.fstat(folder), owners)
     try:
         fd = os.open(path.name, os.O_RDONLY | _platform.NONBLOCK | _platform.NOCTTY | _platform.CLOEXEC, dir_fd=folder)
@@ -99,7 +99,7 @@ def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile
 
 
 def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | None:
-    """Read a file where the system does not say who may write to it: only its name can be a reason to trust it."""
+    """Read a file on a system without owners and modes: only its path can be trusted."""
     try:
         data = path.read_bytes()
     except PermissionError as error:
@@ -110,19 +110,19 @@ def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | No
 
 
 def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collection[int] | None) -> str:
-    """Return why others may have written a file, or put it into its folder."""
+    """Return why others may have written the file or placed it in its folder."""
     if owners is None:
         return ""
     if file.st_uid not in owners:
         return f"it belongs to {_platform.user_name(file.st_uid)}"
-    is_link = stat.S_ISLNK(file.st_mode)  # its own mode means nothing
+    is_link = stat.S_ISLNK(file.st_mode)  # the mode of a link means nothing
     if not is_link and _platform.others_may_write(file, {file.st_uid}):
         return f"others may write to it (mode {stat.S_IMODE(file.st_mode):04o})"
     if folder is None:
         return ""
     if folder.st_uid not in owners:
         return f"its folder belongs to {_platform.user_name(folder.st_uid)}"
-    # In a sticky folder, such as /tmp, nobody can put a file in the place of another's.
+    # In a sticky folder, such as /tmp, users cannot replace each other's files.
     if not folder.st_mode & stat.S_ISVTX and _platform.others_may_write(folder, {folder.st_uid}):
         return f"others may write to its folder (mode {stat.S_IMODE(folder.st_mode):04o})"
     return ""

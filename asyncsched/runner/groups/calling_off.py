@@ -1,8 +1,8 @@
-"""Calling off a group from another process: a file that the group looks for before it launches anything more.
+"""Call off a group from another process, by a file that the group checks before it launches more apps.
 
-It looks when an app of it was cancelled and it has not asked for that itself. A group with a key looks whenever it
-writes to its journal as well, and every other second while jobs wait to be started again. So whoever calls a group off
-writes the file first, and cancels the apps then.
+A group checks for the file when one of its apps was cancelled by someone else. A group with a key also checks whenever
+it writes to its journal, and every two seconds while jobs wait to be restarted. To call off a group, write the file
+first, then cancel the apps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HELD = re.compile(r"\d+: FLOCK +\S+ +WRITE (\d+) [0-9a-f]+:[0-9a-f]+:(\d+) ")
 
 
 def is_called_off(session: str, group: str) -> bool:
-    """Tell whether a request is there, and take it away: it is read once. This waits for the disk."""
+    """Tell whether there is a request, and remove it, so that it is read once. Blocks on the disk."""
     try:
         (make_folder() / file_name(session, group, ".cancel")).unlink()
     except OSError:
@@ -34,15 +34,15 @@ def is_called_off(session: str, group: str) -> bool:
 
 
 def call_off(group: str, sessions: Iterable[str], running: Collection[str]) -> tuple[Path, list[int]]:
-    """Ask the scripts of a group to launch nothing more; this waits for the disk.
+    """Tell the scripts of a group to launch no more jobs. Blocks on the disk.
 
     Args:
         group: The group's name.
-        sessions: Those whose groups are meant.
-        running: Those of them with apps that have not ended. Of the others only a script with a journal would look.
+        sessions: The sessions of the groups.
+        running: The sessions with apps that have not ended. In the others, only scripts with a journal would check.
 
     Returns:
-        The directory that a script has to share to be reached, and the processes that hold the group's journal.
+        The directory that scripts must share to be reached, and the processes that hold the group's journal.
 
     Raises:
         OSError: The request cannot be written.
@@ -63,7 +63,7 @@ def call_off(group: str, sessions: Iterable[str], running: Collection[str]) -> t
 
 
 def _holders(journal: Path) -> list[int]:
-    """Return the processes of this machine that hold a journal, as the kernel tells it."""
+    """Return the processes on this machine that hold a journal, according to the kernel."""
     try:
         inode, locks = journal.stat().st_ino, Path("/proc/locks").read_text()
     except OSError:

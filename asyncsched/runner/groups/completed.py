@@ -1,4 +1,4 @@
-"""`CompletedJobs`: the jobs of a group, each as it ends."""
+"""`CompletedJobs`: a stream of the jobs of a group as they end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["CompletedJobs"]
 
 
 class CompletedJobs(AsyncStream[Job]):
-    """The jobs of a group, each once, in the order of their ends; a job that failed raises nothing here.
+    """The jobs of a group in the order in which they end, each once. Failed jobs do not raise.
 
-    Jobs that are started meanwhile are told, too. It ends when all that were started are over; a step that is
-    cancelled or times out loses nothing and touches no job.
+    It includes jobs that are started later, and ends when all started jobs have ended. A step that is cancelled or
+    times out loses nothing and does not affect any job.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -56,7 +56,7 @@ class CompletedJobs(AsyncStream[Job]):
 
     @override
     async def aclose(self) -> None:
-        """End the stream; the jobs go on. Idempotent."""
+        """End the stream; the jobs continue. Idempotent."""
         self.closed = True
         self._waiter.wake()
 

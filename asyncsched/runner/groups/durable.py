@@ -1,4 +1,4 @@
-"""A group with a key: what its journal tells is taken up, and what it does is written there."""
+"""A group with a key: it continues from its journal, and writes what it does there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOK_PAUSE = 2.0
 
 
 class DurableEngine(Engine):
-    """Launches each attempt under a key of its own, after a line in the journal that says so."""
+    """Launches each attempt with its own key, after it has written a line to the journal."""
 
     def __init__(self, host: Host, settings: GroupSettings, key: str) -> None:
         super().__init__(host, settings)
@@ -50,11 +50,11 @@ class DurableEngine(Engine):
         self._refusal: Exception | None = None
         self._is_listening = False
 
-    # What was there before
+    # Earlier runs
 
     @override
     async def enter(self) -> None:
-        await self.host.open(self.settings.scheduler)  # it has to be there for `start` to check options
+        await self.host.open(self.settings.scheduler)  # so that `start` can check options
         await self._open()
 
     async def _open(self) -> None:
@@ -86,7 +86,7 @@ class DurableEngine(Engine):
         self.fill()
 
     def _check_not_closed(self) -> None:
-        """Raise ClosedError if the group, or its runner, was closed meanwhile: nobody closes what is opened then."""
+        """Raise ClosedError if the group or its runner was closed meanwhile: nothing else closes what is open."""
         if self.error is not None:
             raise for_one(self.error)
         self.host.enter()
@@ -99,7 +99,7 @@ class DurableEngine(Engine):
         return self._is_open or self._refusal is not None
 
     async def _open_late(self) -> None:
-        """Open it for a group that nobody has entered: its jobs are told what is wrong."""
+        """Open the journal of a group that was not entered; errors go to its jobs."""
         try:
             await self._open()
         except Exception as error:  # noqa: BLE001 - each job has it as its own
@@ -109,7 +109,7 @@ class DurableEngine(Engine):
         self.fill()
 
     async def _ask(self) -> list[tuple[str, int, DescribeAppResponse]]:
-        """Ask about the attempts whose ends are not known, take note of ends, and return those that run."""
+        """Ask about attempts without a known end, record ends, and return the running ones."""
         asked: dict[str, dict[str, tuple[str, int, Attempt]]] = {}
         for name, past in self._past.items():
             for number, attempt in past.attempts.items():
@@ -138,21 +138,21 @@ class DurableEngine(Engine):
         return running
 
     def _found(self, name: str, number: int, response: DescribeAppResponse) -> None:
-        """Follow an attempt that runs, of a job that may be started again."""
+        """Follow a running attempt of a job that may be started again."""
         past = self._past[name]
         attempt = past.attempts[number]
         of = Job(self.owner, name, past.index, app_def_of(response), None)
         of._phase, of.attempts = Phase.RUNNING, (attempt.handle,)
         flight = self._unclaimed[name] = self.fly(of, attempt.handle, number, is_stray=True)
         flight.status = status_of(response, attempt.handle)
-        if not attempt.is_sent:  # it will be launched once more
+        if not attempt.is_sent:  # it will be launched again
             self.handles.pop()
 
     def _ended(self, name: str, number: int, attempt: Attempt, verdict: Verdict) -> None:
         attempt.end, attempt.timed_out = verdict.status, verdict.timed_out
         self._journal.add(end_line(name, number, verdict), sync=True)
 
-    # Taking it up
+    # Continuing
 
     @override
     def start(self, app: AppDef, name: str | None, settings: JobSettings | None) -> Job:
@@ -167,14 +167,14 @@ class DurableEngine(Engine):
 
     @override
     def _number(self, name: str) -> int:
-        """Return the number that a job had in earlier runs, or one that no job has."""
+        """Return the number that a job had in earlier runs, or a new one."""
         if name in self._past:
             return self._past[name].index
         self._next_number += 1
         return self._next_number - 1
 
     def _is_claimed(self, job: Job) -> bool:
-        """Give a job that waits the attempt that was found of it, which takes up a slot: it needs none."""
+        """Give a waiting job the attempt that was found for it, which already occupies a slot."""
         if job.name not in self._unclaimed or job._phase is not Phase.WAITING or not self._is_open or self.stopping:
             return False
         if not self._is_settled(job):
@@ -186,7 +186,7 @@ class DurableEngine(Engine):
         past = self._past.get(job.name)
         if (why := self._out_of_reach.get(job.name)) is not None:
             fix = "give the runner that scheduler, or the group another key"
-            job.error = ConfigError(f"the job {job.name} cannot be gone on with", why=why, fix=fix)
+            job.error = ConfigError(f"the job {job.name} cannot be continued", why=why, fix=fix)
             self.over(job, Phase.FAILED, AppStatus(AppState.FAILED, msg=str(job.error), cause=FailureCause.CONFIG))
             return True
         if past is None or job.attempts:  # the second: this process has launched it
@@ -194,7 +194,7 @@ class DurableEngine(Engine):
         if past.digest != _digest(job.app):
             job.error = ConflictError(
                 f"the job {job.name} of the group {self._key!r} was another app before",
-                why=f"the journal tells of an app with the digest {past.digest[:12]}",
+                why=f"the journal records an app with the digest {past.digest[:12]}",
                 fix="give the job another name, or the group another key",
             )
             self.over(job, Phase.FAILED, AppStatus(AppState.FAILED, msg=str(job.error), cause=FailureCause.CONFIG))
@@ -219,9 +219,9 @@ class DurableEngine(Engine):
         return True
 
     def _boarded(self, job: Job, flight: Flight, *, is_sent: bool) -> bool:
-        """Give an attempt that was found to its job; one that may be there in part is to be sent again, under its key.
+        """Give a found attempt to its job; one that may be incomplete is submitted again with its key.
 
-        A submit may be several requests. What it has made so far has kept the slot until now.
+        A submit may be several requests. What it has created so far has kept the slot until now.
         """
         if is_sent:
             self.board(job, flight)
@@ -240,13 +240,13 @@ class DurableEngine(Engine):
             self.tasks.spawn(self._listen(), "look whether a group is called off")
 
     async def _listen(self) -> None:
-        """Look for a request while jobs wait to be started again: no app's end may tell of it, and no launch."""
+        """Check for a request while jobs wait to be restarted, when no end and no launch may trigger it."""
         while self.pauses:
             await self.host.clock.sleep(LOOK_PAUSE)
             await self._look()
         self._is_listening = False
 
-    # Writing it down
+    # Writing the journal
 
     @override
     async def _send(self, job: Job, attempt: int, app: AppDef, settings: JobSettings, cfg: Cfg) -> AppHandle:
@@ -277,7 +277,7 @@ class DurableEngine(Engine):
         return handle
 
     def _is_there(self, job: Job, attempt: int, error: BaseException) -> bool:
-        """Tell whether an app may be there for all that its launch has failed; one that was there before is kept."""
+        """Tell whether an app may exist although its launch failed; one that existed before is kept."""
         before = self._in_part.pop(job.name, None)
         if before is None or self.error is not None:
             return left_behind(error) != ""
@@ -310,7 +310,7 @@ class DurableEngine(Engine):
 
 
 def _says_all(state: AppState) -> bool:
-    """Tell whether an end is one whether or not the submit was complete; a failure may be that of half an app."""
+    """Tell whether an end is valid even if the submit was incomplete; a failure may be that of a partial app."""
     return state in (AppState.SUCCEEDED, AppState.CANCELLED)
 
 
@@ -323,7 +323,7 @@ def _first(cfg: CfgOf) -> Cfg:
 
 
 def _check_detached(backend: AnyScheduler, cfg: Cfg) -> None:
-    """Raise UsageError where an app would end with this process, which a key promises to outlive."""
+    """Raise UsageError if apps would end with this process, because a group with a key must outlive it."""
     if not backend.ends_with_submitter:
         return
     given = dict(cfg) if isinstance(cfg, Mapping) else {} if cfg is None else _fields(cfg)

@@ -1,7 +1,7 @@
-"""What works behind a `JobGroup`: launches its jobs, and decides what comes after their ends.
+"""The engine of a `JobGroup`: launches its jobs, and decides what happens after each end.
 
-Everything that changes the state of jobs is a plain function that runs to its end in one step. Tasks only wait: one for
-the watch, and one for each submit that is under way. A waiting job has none.
+Everything that changes the state of jobs is a plain function that runs in one step. Tasks only wait: one for the watch,
+and one for each submit in progress. A waiting job has no task.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Engine(Following):
 
     Attributes:
         owner: The side of the group that its jobs see.
-        launching: The jobs whose submits are under way.
-        pauses: The jobs that wait to be started again.
-        stopping: Whether nothing more is started.
-        was_cancelled: Whether somebody has asked for the end of the whole group.
-        was_cut: Whether it was closed before all jobs were over.
-        looking: What looks whether another process has, if that is under way.
-        end_with: Ends it with its only job, if it has one only.
+        launching: The jobs whose submits are in progress.
+        pauses: The jobs that wait to be restarted.
+        stopping: Whether no more jobs are started.
+        was_cancelled: Whether the whole group was cancelled.
+        was_cut: Whether it was closed before all jobs had ended.
+        looking: The check whether another process cancelled it, if one is in progress.
+        end_with: Ends the group with its only job, for a group of one.
     """
 
     def __init__(self, host: Host, settings: GroupSettings) -> None:
@@ -71,12 +71,12 @@ class Engine(Following):
         self._are_checked = False  # the group's options
         self.pauses: dict[Job, TimerHandle] = {}
         self._filling = False
-        self._undecided: list[tuple[Job, Verdict]] = []  # until `looking` is over
+        self._undecided: list[tuple[Job, Verdict]] = []  # until `looking` is done
 
-    # What a group asks for
+    # Called by the group
 
     def start(self, app: AppDef, name: str | None, settings: JobSettings | None) -> Job:
-        """Take on a job, and launch it as soon as there is a slot."""
+        """Add a job, and launch it as soon as a slot is free."""
         if self.error is not None:
             raise ClosedError(f"the group {self.settings.name!r} is closed", fix="make a new one")
         self.host.enter()
@@ -92,7 +92,7 @@ class Engine(Following):
         return job
 
     def check_options(self, settings: JobSettings | None) -> None:
-        """Raise ConfigError for options that a job's scheduler does not take, as far as it is there to be asked."""
+        """Raise ConfigError for options that a job's scheduler does not have, if the scheduler has been created."""
         wanted = self.settings_for(settings)
         backend = self.host.ready(wanted.scheduler)
         if backend is None or callable(wanted.cfg) or (settings is None and self._are_checked):
@@ -102,12 +102,12 @@ class Engine(Following):
 
     @property
     def is_draining(self) -> bool:
-        """Whether jobs that will never start have not been told so yet."""
+        """Whether some jobs that will never start are not marked as ended yet."""
         return self.stopping and bool(self._queue)
 
     def fill(self) -> None:
-        """Launch what there are slots for."""
-        if self._filling or not self._is_ready():  # a task may run to its end when it is made, and come here again
+        """Launch jobs while slots are free."""
+        if self._filling or not self._is_ready():  # a task may finish while it is created, and call this again
             return
         self._filling, looked_at = True, 0
         try:
@@ -156,7 +156,7 @@ class Engine(Following):
             self.fly(job, handle, attempt)
 
     def _is_cut_off(self, error: Exception) -> bool:
-        """Tell whether it only says that the runner is closed, which closes the group next: no job has failed by it."""
+        """Tell whether an error only says that the runner was closed, which also closes the group: no job failed."""
         if not isinstance(error, ClosedError):
             return False
         try:
@@ -172,7 +172,7 @@ class Engine(Following):
         self.fill()
 
     def _dropped(self, job: Job, error: BaseException) -> None:
-        """Take note of a launch that was ended; what it may have left behind is said in notes."""
+        """Record a launch that was ended; its notes say what it may have left behind."""
         left = "; ".join(notes_of(error))
         if not self._leave_behind(job, error) and left:
             self.lost.append(job)
@@ -180,7 +180,7 @@ class Engine(Following):
             self.over(job, Phase.CANCELLED, left or "ended while it was launched")
 
     def _leave_behind(self, job: Job, error: BaseException) -> bool:
-        """Keep the slot of an app that a launch has left, and ask for its end; return whether there may be one."""
+        """Keep the slot of an app that an ended launch may have left, and cancel it; return whether one may exist."""
         app_id, settings = left_behind(error), self.settings_of(job)
         backend = self.host.ready(settings.scheduler)
         if not app_id or backend is None or self.error is not None:
@@ -203,7 +203,7 @@ class Engine(Following):
             self._look_whether_called_off()
         if job is not None and verdict.end is End.FAILED and self.looking is not None:
             job._last = verdict.status
-            self._undecided.append((job, verdict))  # it is no failure if the whole group was meant
+            self._undecided.append((job, verdict))  # not a failure if the whole group was cancelled
         elif job is not None:
             self.judged(job, verdict)
         elif not flight.of.is_terminal():
@@ -212,7 +212,7 @@ class Engine(Following):
         self.ledger.wake()
 
     def judged(self, job: Job, verdict: Verdict) -> None:
-        """Decide what comes after an attempt's end."""
+        """Decide what happens after an attempt's end."""
         job.timed_out = verdict.timed_out
         if verdict.end is End.SUCCEEDED:
             self.over(job, Phase.DONE, verdict.status)
@@ -244,7 +244,7 @@ class Engine(Following):
         self.fill()
 
     def over(self, job: Job, phase: Phase, status: AppStatus | str) -> None:
-        """Take a job as over; one that the group has ended is told why."""
+        """Mark a job as ended; if the group ended it, record why."""
         told = AppStatus(AppState.CANCELLED, msg=status) if isinstance(status, str) else status
         self.ledger.end(job, phase, told)
         failed = len(self.ledger.failed)
@@ -254,7 +254,7 @@ class Engine(Following):
             self.tasks.spawn(self.end_with(job), "end of a job")
 
     def stop(self, *, cancel: bool) -> None:
-        """Start nothing more; with `cancel`, ask for the end of what runs. A second time, only that."""
+        """Start no more jobs; with `cancel`, also cancel the running ones. A second call can only add `cancel`."""
         if not self.stopping:
             self.stopping = True
             for job, timer in self.pauses.items():
@@ -275,12 +275,12 @@ class Engine(Following):
             self.send_cancels([flight for flight in self.flights.values() if not flight.asked])
 
     def call_off(self) -> None:
-        """Start nothing more, and ask for the end of what runs: that was asked of the whole group."""
+        """Start no more jobs and cancel the running ones, because the whole group was cancelled."""
         self.was_cancelled = True
         self.stop(cancel=True)
 
     def _look_whether_called_off(self) -> None:
-        """Look whether who has ended an app meant the whole group; nothing is launched before that is known."""
+        """Check whether the cancellation of an app was meant for the whole group; nothing is launched until then."""
         if self.looking is None and not self.stopping and self.error is None:
             self.looking = self.tasks.spawn(self._look(), "look whether a group is called off")
             self.looking.add_done_callback(self._looked)
@@ -307,14 +307,14 @@ class Engine(Following):
                 self.over(job, Phase.CANCELLED, NEVER_STARTED)
             await budget.breathe()
 
-    # What a group that survives its process does differently.
+    # Overridden by groups that survive their process.
 
     def _is_ready(self) -> bool:
-        """Tell whether jobs may be launched; if not, see to it that `fill` is called once they may."""
+        """Tell whether jobs may be launched; if not, arrange for `fill` to be called when they may."""
         return True
 
     def _is_settled(self, job: Job) -> bool:
-        """Tell whether there is nothing to launch for a job, as it is done already, or runs."""
+        """Tell whether a job needs no launch, because it is finished or running already."""
         return False
 
     async def _send(self, job: Job, attempt: int, app: AppDef, settings: JobSettings, cfg: Cfg) -> AppHandle:
@@ -322,22 +322,22 @@ class Engine(Following):
         return await self.host.run(app, settings.scheduler, cfg, settings.workspace)
 
     def _note_end(self, flight: Flight, verdict: Verdict) -> None:
-        """Take note of an attempt's end."""
+        """Record an attempt's end."""
 
     def _number(self, name: str) -> int:
         """Return the number of a new job."""
         return len(self.ledger.jobs)
 
     async def enter(self) -> None:
-        """Do what has to be done before the first job, and can fail."""
-        with contextlib.suppress(Exception):  # its jobs have it as their own error
-            await self.host.open(self.settings.scheduler)  # it has to be there for `start` to check options
+        """Do what must precede the first job and can fail."""
+        with contextlib.suppress(Exception):  # its jobs get the same error
+            await self.host.open(self.settings.scheduler)  # so that `start` can check options
 
     async def release(self) -> None:
-        """Let go of what the group holds beside its jobs."""
+        """Release what the group holds besides its jobs."""
 
     async def close(self, error: Exception) -> None:
-        """End the tasks of the group; callers that wait for one of its jobs get `error`. No app is touched."""
+        """End the tasks of the group; callers that wait for a job get `error`. Apps are not affected."""
         if self.error is not None:
             return
         self.error = error

@@ -1,4 +1,4 @@
-"""An attempt that takes up a slot of its group."""
+"""An attempt that occupies a slot of its group."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ __all__ = ["Flight"]
 
 
 class Flight:
-    """An attempt that takes up a slot: its app is launched, and has not ended.
+    """An attempt that occupies a slot: its app was launched and has not ended.
 
     Attributes:
-        of: The job that it is of. Where an earlier run has launched it, and it was not started again, this job is not
-            one of the group's.
-        job: That job, if it follows this attempt: not where it was not started again, or is over since its launch
-            failed and left an app.
+        of: The job that it belongs to. A job of an earlier run that was not started again is not one of the group's.
+        job: That job, if it follows this attempt; None if it was not started again, or ended because its launch failed
+            and left an app.
     """
 
     __slots__ = ("asked", "attempt", "deadline", "handle", "job", "late", "lost", "of", "status")
@@ -34,7 +33,7 @@ class Flight:
         self.status: AppStatus | None = None
 
     def rest(self) -> None:
-        """Forget its timers."""
+        """Cancel its timers."""
         for timer in (self.deadline, self.lost):
             if timer is not None:
                 timer.cancel()

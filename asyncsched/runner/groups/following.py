@@ -1,4 +1,4 @@
-"""The apps that a group follows: each takes up a slot, whoever has asked for it, until it has ended."""
+"""The apps that a group follows. Each occupies a slot until it has ended."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _log = logging.getLogger("asyncsched.runner")
 
 
 class Following(abc.ABC):
-    """Follows attempts over one watch, and asks for their ends.
+    """Follows attempts with one watch, and cancels them.
 
     Attributes:
         host: The runner.
-        settings: What the group was asked for.
-        ledger: The jobs, and which are where.
-        flights: The attempts that take up slots, by their handles.
+        settings: The arguments of the group.
+        ledger: The jobs and their phases.
+        flights: The attempts that occupy slots, by handle.
         handles: The apps of all attempts, in the order of their launches.
-        lost: The jobs that were given up while nobody knew how they were.
-        error: Why nothing is known of jobs any more, if the group was closed.
-        tasks: What is under way; `cancels` are those of it that ask for ends.
+        lost: The jobs that were given up while their state was unknown.
+        error: Why jobs are no longer followed, if the group was closed.
+        tasks: The tasks in progress; `cancels` are those that cancel apps.
     """
 
     def __init__(self, host: Host, settings: GroupSettings) -> None:
@@ -61,20 +61,20 @@ class Following(abc.ABC):
 
     @property
     def strays(self) -> Sequence[Flight]:
-        """The attempts that no job follows: of an earlier run, or left by a launch that failed."""
+        """The attempts that no job follows: of an earlier run, or left by a failed launch."""
         return [flight for flight in self.flights.values() if flight.job is None]
 
     def settings_of(self, job: Job) -> JobSettings:
-        """Return what holds for a job: its own, or its group's."""
+        """Return the settings of a job: its own, or its group's."""
         return self.settings_for(job._settings)
 
     def settings_for(self, settings: JobSettings | None) -> JobSettings:
-        """Return what was given for a job, or what its group was given."""
+        """Return the given settings of a job, or its group's."""
         group = self.settings
         return settings or JobSettings(group.scheduler, group.cfg, group.workspace, group.retries, group.timeout)
 
     def fly(self, of: Job, handle: AppHandle, attempt: int, *, is_stray: bool = False) -> Flight:
-        """Follow an attempt of a job; with `is_stray` the job does not."""
+        """Follow an attempt of a job; with `is_stray`, the job itself does not follow it."""
         flight = self.flights[handle] = Flight(handle, of, attempt)
         self.handles.append(handle)
         if self._events is None:
@@ -150,7 +150,7 @@ class Following(abc.ABC):
             flight.lost = self.host.clock.call_later(UNKNOWN_FOR, partial(self._give_up, flight))
 
     def _give_up(self, flight: Flight) -> None:
-        """Take an attempt as failed of which nothing is known; ask for its end, as nobody follows it any more."""
+        """Mark an attempt with an unknown state as failed, and cancel it, because it is no longer followed."""
         self.tasks.spawn(self.cancel([flight.handle]), "end of a job of which nothing is known")
         job = flight.job
         last = (job._last if job is not None else None) or AppStatus(AppState.UNKNOWN)
@@ -160,7 +160,7 @@ class Following(abc.ABC):
         self.landed(flight, Verdict(End.FAILED, replace(last, state=AppState.UNKNOWN, msg=why)))
 
     def send_cancels(self, flights: Collection[Flight]) -> None:
-        """Ask for the end of attempts, without waiting."""
+        """Cancel attempts without waiting."""
         for flight in flights:
             flight.asked = True
         if flights:
@@ -169,16 +169,16 @@ class Following(abc.ABC):
             task.add_done_callback(self.cancels.discard)
 
     async def cancel(self, handles: Collection[AppHandle]) -> None:
-        """Ask for the end of apps; what fails is logged."""
+        """Cancel apps; log errors."""
         for handle, error in (await self.host.cancel(handles)).items():
             _log.warning("group %s: %s could not be cancelled: %s", self.settings.name, handle, error)
 
     @abc.abstractmethod
     def landed(self, flight: Flight, verdict: Verdict) -> None:
-        """Take note of an attempt's end."""
+        """Record an attempt's end."""
 
     def forget(self, flight: Flight) -> None:
-        """Follow an attempt no more."""
+        """Stop following an attempt."""
         flight.rest()
         del self.flights[flight.handle]
         if self._events is not None:

@@ -1,4 +1,4 @@
-"""`JobGroup`: many jobs, a limit, and one end."""
+"""`JobGroup`: runs many jobs, a limited number at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _log = logging.getLogger("asyncsched.runner")
 
 
 class JobGroup(AsyncOnly):
-    """Jobs that are launched as there are slots, retried, followed and ended together; made by `Runner.group`.
+    """Jobs that are launched as slots become free, retried, followed and ended together. Created by `Runner.group`.
 
     ::
 
@@ -53,12 +53,12 @@ class JobGroup(AsyncOnly):
             async for job in group.as_completed():
                 print(group, job.name, job.state)
 
-    Use it as ``async with``, or keep it over the cells of a notebook and end it by `aclose`. Nothing of it is open
-    between two awaits of its owner: it may be opened in one task and closed in another.
+    Use it with ``async with``, or keep it across the cells of a notebook and end it with `aclose`. It may be entered in
+    one task and closed in another.
 
-    A block that ends waits for all jobs. If jobs have failed it raises one ExceptionGroup, unless the group was made
-    with ``on_failure="continue"`` or ended by `cancel`. If its body raises, or is cancelled, nothing more starts, what
-    runs is ended or left as `on_leave` says, and the exception goes on.
+    The end of the block waits for all jobs. If jobs failed, it raises one ExceptionGroup, unless the group has
+    ``on_failure="continue"`` or was ended by `cancel`. If the body raises or is cancelled, no more jobs start, running
+    jobs are ended or left as `on_leave` says, and the exception propagates.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -74,35 +74,35 @@ class JobGroup(AsyncOnly):
 
     @property
     def name(self) -> str:
-        """The name that its jobs carry: the group's key, or a generated name if it has none."""
+        """The group's name, which its jobs carry: its key, or a generated name."""
         return self._engine.settings.name
 
     @property
     def jobs(self) -> Sequence[Job]:
-        """Its jobs, in the order in which they were started."""
+        """The jobs, in the order in which they were started."""
         return tuple(self._engine.ledger.jobs)
 
     @property
     def failed(self) -> Sequence[Job]:
-        """Those that have failed for good, in the order of their ends."""
+        """The jobs that failed after all retries, in the order in which they ended."""
         return tuple(self._engine.ledger.failed)
 
     @property
     def left_running(self) -> Sequence[Job]:
-        """Those whose end was not confirmed, or that were left, when the group was.
+        """The jobs that were left running, or whose end was not confirmed, when the group was left.
 
-        Those of an earlier run of a group with a key, which were not started again, are among them.
+        Includes jobs of an earlier run of a group with a key that were not started again.
         """
         return tuple(self._leaving.left)
 
     @property
     def lost_logs(self) -> Mapping[AppHandle, Exception]:
-        """Why the logs of apps are not in the files of `keep_logs` to their ends; known once the group was left."""
+        """Why saved logs (`keep_logs`) are incomplete, by app; known once the group was left."""
         return {} if self._keeper is None else dict(self._keeper.lost)
 
     @property
     def counts(self) -> JobCounts:
-        """How many of its jobs are where; as text, one line."""
+        """The number of jobs by phase; as text, one line."""
         return self._engine.ledger.counts
 
     def start(
@@ -116,26 +116,28 @@ class JobGroup(AsyncOnly):
         retries: int | None = None,
         timeout: float | None = None,
     ) -> Job:
-        """Take on a job, which is launched once there is a slot; this does not wait.
+        """Add a job, which is launched when a slot is free. Does not wait.
 
-        After a failure that has ended the group, or after `cancel`, the job is over at once: it never starts.
+        If a failure or `cancel` has ended the group, the job ends at once and never starts.
 
         Args:
-            app: What to run; it is copied.
-            name: The job's name, unique in the group; by default its app's, and its number.
-            scheduler: Where it runs, if not where the group's jobs do; the other arguments likewise.
+            app: The app to run; it is copied.
+            name: The job's name, unique in the group; by default the app's name and the job's number.
+            scheduler: The scheduler; this and the following arguments default to the group's.
             cfg: Run options, or a function of the attempt that returns them.
             workspace: Files to lay over the app's images.
-            retries: How often it is started again after a failure.
-            timeout: Seconds that it may run.
+            retries: How often it is restarted after a failure.
+            timeout: The maximum run time in seconds.
 
         Raises:
-            ValueError: The app cannot be run as it is described, or an argument is wrong.
+            ValueError: The app definition or an argument is invalid.
             UnknownSchedulerError: No scheduler has this name.
-            ClosedError: The group is over.
+            ClosedError: The group has ended.
         """
         if self._is_over:
-            raise ClosedError(f"the group {self.name!r} is over", fix="start jobs inside its block, or make a new one")
+            raise ClosedError(
+                f"the group {self.name!r} has ended", fix="start jobs inside its block, or make a new one"
+            )
         app = adopted(app)
         check_app(app)
         group = self._engine.settings
@@ -164,22 +166,22 @@ class JobGroup(AsyncOnly):
         return self.start(app)
 
     def as_completed(self) -> CompletedJobs:
-        """Return a stream of the jobs, each once, as it ends; those that have ended come first."""
+        """Return a stream of the jobs in the order in which they end; those that have already ended come first."""
         return CompletedJobs(self._engine)
 
     async def wait(self) -> None:
-        """Wait until all jobs that were started so far are over; raises nothing for those that failed.
+        """Wait until all jobs started so far have ended. Failed jobs do not raise.
 
-        Cancelling this touches no job.
+        Cancelling this does not affect the jobs.
         """
         for job in self.jobs:
             if not job.is_terminal():
                 await job
-        if self._engine.error is not None and self._engine.was_cut:  # jobs that never started are over by that
+        if self._engine.error is not None and self._engine.was_cut:  # jobs that never started have ended by that
             raise for_one(self._engine.error)
 
     async def cancel(self) -> None:
-        """Start nothing more, and ask for the end of what runs, without waiting for it.
+        """Start no more jobs and cancel the running ones, without waiting for their end.
 
         The group's block then ends without an exception.
 
@@ -191,9 +193,9 @@ class JobGroup(AsyncOnly):
         await outlast(self._engine.cancels, CANCEL_TIMEOUT)
 
     def log_lines(self, **query: Unpack[LogArguments]) -> LogStream:
-        """Return the lines of all jobs, merged; with ``should_tail=True`` those of jobs that start later, too.
+        """Return the merged log lines of all jobs; with ``should_tail=True``, also of jobs that start later.
 
-        The arguments are those of `Runner.log_lines`. With `should_tail` it ends when all jobs are over.
+        The arguments are those of `Runner.log_lines`. With `should_tail`, the stream ends when all jobs have ended.
         """
         check_names(query)
         engine = self._engine
@@ -202,26 +204,26 @@ class JobGroup(AsyncOnly):
         return engine.host.log_lines_of(self._handles(follow=follow), schedulers, f"group {self.name}", query)
 
     def events(self, **selection: Unpack[LogSelection]) -> ActivityStream:
-        """Return the states and the lines of all jobs in one stream, as `Runner.events` does.
+        """Return the states and log lines of all jobs in one stream, as `Runner.events` does.
 
-        Jobs that start later are told, too. It ends when all jobs are over and their logs have been read.
+        It includes jobs that start later. It ends when all jobs have ended and their logs were read.
         """
         lines = self.log_lines(should_tail=True, **selection)
         return ActivityStream(GroupStates(self._engine), lines)
 
     async def monitor(self) -> None:
-        """Show a live table of the jobs until all are over: in a notebook's cell, or in the terminal.
+        """Show a live table of the jobs until all have ended: in a notebook's cell, or in the terminal.
 
-        Each job is one row, that of its last attempt; above stands how many are where. Stopping the cell, or leaving
-        the terminal's table with ``q``, detaches: the jobs run on. While the table has the terminal, it handles Ctrl-Z
-        and the terminal's size; Ctrl-C closes it and goes on to the program.
+        Each job is one row, that of its last attempt; a line above counts the jobs by phase. Stopping the cell, or
+        leaving the terminal's table with ``q``, only detaches: the jobs keep running. While the table has the terminal,
+        it handles Ctrl-Z and resizing; Ctrl-C closes it and is then passed on to the program.
 
         Raises:
             MissingExtraError: This is neither a notebook nor a terminal with the extra ``tui``.
         """
         engine = self._engine
         engine.host.enter()
-        from asyncsched.runner.notebook import AppTable, is_notebook, show_events  # only who watches pays for it
+        from asyncsched.runner.notebook import AppTable, is_notebook, show_events  # imported on first use
         from asyncsched.tui.run import can_show, show
 
         if not is_notebook() and can_show():
@@ -249,10 +251,10 @@ class JobGroup(AsyncOnly):
         finally:
             engine.ledger.waiters.discard(waiter)
 
-    # Its end
+    # Closing
 
     async def aclose(self) -> None:
-        """End the group: nothing more starts, and what runs is ended or left, as `on_leave` says. Idempotent."""
+        """End the group: no more jobs start, and running jobs are ended or left, as `on_leave` says. Idempotent."""
         self._is_over = True
         await self._leaving.land(cancel=self._cancels)
         if self.left_running:
@@ -287,7 +289,7 @@ class JobGroup(AsyncOnly):
             raise failures_of(engine)
 
     async def _abandon(self, error: BaseException) -> None:
-        """End the group for an exception, which is told what became of the jobs."""
+        """End the group because of an exception, which gets notes on what happened to the jobs."""
         before, others = self.counts, len(self._engine.strays)
         try:
             await self.aclose()

@@ -1,4 +1,4 @@
-"""What a group needs of its runner."""
+"""What a group needs from its runner."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Host"]
 
 
 class Host(Protocol):
-    """The runner that owns a group, as the group sees it."""
+    """The interface of a runner to its groups."""
 
     @property
     def clock(self) -> Clock:
-        """What tells the time."""
+        """The runner's clock."""
         ...
 
     @property
@@ -32,19 +32,19 @@ class Host(Protocol):
         ...
 
     def enter(self) -> None:
-        """Check that the runner is open, and that this is its loop."""
+        """Check that the runner is open and used on its own loop."""
         ...
 
     def check(self, scheduler: str) -> None:
-        """Raise UnknownSchedulerError for a name that no scheduler has."""
+        """Raise UnknownSchedulerError if no scheduler has this name."""
         ...
 
     def ready(self, scheduler: str) -> AnyScheduler | None:
-        """Return the scheduler of this name if it is there already."""
+        """Return the scheduler of this name if it has been created."""
         ...
 
     async def open(self, name: str) -> AnyScheduler:
-        """Return the scheduler of this name, made if need be."""
+        """Return the scheduler of this name, created if necessary."""
         ...
 
     async def run(self, app: AppDef, scheduler: str, cfg: Cfg, workspace: str | None) -> AppHandle:
@@ -54,15 +54,15 @@ class Host(Protocol):
     async def plan(
         self, app: AppDef, scheduler: str, cfg: Cfg, workspace: str | None, key: str
     ) -> tuple[AppHandle, AppDryRunInfo[Any]]:
-        """Return what would be sent under a key, and the handle that it would have."""
+        """Return the handle that an app launched with this key would have, and its dry-run."""
         ...
 
     async def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> AppHandle:
-        """Launch what was planned."""
+        """Launch a dry-run."""
         ...
 
     def watch(self) -> AppEventStream:
-        """Return a watch to which apps are added."""
+        """Return a watch without apps, which stays open for apps to be added."""
         ...
 
     def log_lines(self, handle: AppHandle, query: LogArguments) -> LogStream:
@@ -72,15 +72,15 @@ class Host(Protocol):
     def log_lines_of(
         self, handles: AsyncIterable[AppHandle], schedulers: Collection[str], what: str, query: LogArguments
     ) -> LogStream:
-        """Return the lines of apps that become known as time goes on."""
+        """Return the log lines of apps, whose handles may arrive over time."""
         ...
 
     async def cancel(self, handles: Collection[AppHandle]) -> Mapping[AppHandle, Exception]:
-        """Cancel apps in as few calls as there can be; return why some could not be cancelled."""
+        """Cancel apps in as few calls as possible; return the errors of those that could not be cancelled."""
         ...
 
     async def is_called_off(self, group: str) -> bool:
-        """Tell, once, whether another process has asked for the end of a whole group."""
+        """Return whether another process has called off the group; it is told once."""
         ...
 
     def opened(self, engine: Closable, /) -> None:
@@ -88,12 +88,12 @@ class Host(Protocol):
         ...
 
     def closed(self, engine: Closable, /) -> None:
-        """Leave it out when the runner is closed."""
+        """No longer close this with the runner."""
         ...
 
 
 class Closable(Protocol):
-    """What a runner ends when it is closed."""
+    """Something that a runner closes when it is closed."""
 
     async def close(self, error: Exception) -> None:
         """End the group; callers that wait for it get this error."""

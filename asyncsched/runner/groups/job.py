@@ -1,4 +1,4 @@
-"""`Job`: one app of a group, from its wait for a slot to its end."""
+"""`Job`: one app of a group, from waiting for a slot to its end."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["Job", "JobSettings", "Phase", "phase_of"]
 
 
 class Phase(Enum):
-    """Where a job is."""
+    """The phase of a job."""
 
     WAITING = "waiting"
     LAUNCHING = "launching"
     RUNNING = "running"
-    """Launched, whatever its scheduler does with it."""
+    """Launched, in whatever state its scheduler reports."""
     PAUSED = "paused"
-    """Between an attempt that failed and the next one."""
+    """Between a failed attempt and the next one."""
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -43,12 +43,12 @@ class Phase(Enum):
 
 
 def phase_of(state: AppState) -> Phase:
-    """Return where a job is that has ended so."""
+    """Return the phase of a job that ended in this state."""
     return {AppState.SUCCEEDED: Phase.DONE, AppState.CANCELLED: Phase.CANCELLED}.get(state, Phase.FAILED)
 
 
 class JobSettings(NamedTuple):
-    """The settings of one job: what was given for it, and its group's for the rest."""
+    """The settings of one job: its own, and its group's for the rest."""
 
     scheduler: str
     cfg: CfgOf
@@ -61,11 +61,11 @@ class Owner(Protocol):
     """The side of a group that its jobs see."""
 
     def waiting_status(self, job: Job) -> AppStatus:
-        """Return the status of a job of which no attempt runs."""
+        """Return the status of a job without a running attempt."""
         ...
 
     def new_waiter(self) -> asyncio.Future[None]:
-        """Return what a waiter waits for; raise if it would wait for ever."""
+        """Return a future for a waiter; raise if it would never be done."""
         ...
 
     async def cancel_job(self, job: Job) -> None: ...
@@ -75,20 +75,20 @@ class Owner(Protocol):
 
 
 class Job(AsyncOnly):
-    """One app of a group. Await it, any number of times, for its last status; that raises nothing for a failure.
+    """One app of a group. Awaiting it, any number of times, returns its last status; a failure does not raise.
 
-    As ``async with`` it is ended when its block is left before its end. Cancelling ``await job`` does not touch it.
+    Used with ``async with``, leaving the block early ends the job. Cancelling ``await job`` does not affect it.
 
     Attributes:
-        name: Its name, unique in the group.
-        index: Its number in the group.
-        app: What it runs: a copy of what was given.
-        attempts: The handles of its attempts, the last one that of `handle`.
-        error: Why it could not be launched, if it could not.
-        timed_out: Whether its last attempt ran longer than it was allowed to.
+        name: The job's name, unique in the group.
+        index: The job's number in the group.
+        app: The app that it runs, a copy of the given one.
+        attempts: The handles of its attempts; the last one is `handle`.
+        error: The error of its launch, or None.
+        timed_out: Whether its last attempt exceeded its timeout.
     """
 
-    # A waiting job is this object and a place in a queue: ten thousand of them must cost little.
+    # A waiting job is only this object and a place in a queue: ten thousand of them must be cheap.
     __slots__ = (
         "_failures",
         "_is_asked",
@@ -117,24 +117,24 @@ class Job(AsyncOnly):
         self._phase = Phase.WAITING
         self._last: AppStatus | None = None
         self._failures = 0
-        self._is_asked = False  # for its end: no attempt follows
+        self._is_asked = False  # to end: no further attempt follows
         self._waiters: dict[asyncio.Future[None], None] | None = None
 
     @property
     def handle(self) -> AppHandle | None:
-        """The handle of its last attempt; None before the first one."""
+        """The handle of its last attempt; None before the first."""
         return self.attempts[-1] if self.attempts else None
 
     @property
     def status(self) -> AppStatus:
-        """How it is doing, as far as is known here; before its start, what it waits for."""
+        """Its last known status; before its start, the message says what it waits for."""
         if self._last is not None and (self._phase is Phase.RUNNING or self._phase.is_terminal()):
             return self._last
         return self._owner.waiting_status(self)
 
     @property
     def state(self) -> AppState:
-        """Its state, which is that of `status`."""
+        """The state in `status`."""
         return self.status.state
 
     def is_terminal(self) -> bool:
@@ -156,7 +156,7 @@ class Job(AsyncOnly):
         return self.status
 
     def raise_for_status(self) -> None:
-        """Raise unless it has succeeded.
+        """Raise unless the job succeeded.
 
         Raises:
             AppStatusError: Its `status` is the job's.
@@ -172,11 +172,11 @@ class Job(AsyncOnly):
             raise AppStatusError(f"the job {self.name}{where} did not succeed", why=why, status=status) from self.error
 
     async def cancel(self) -> None:
-        """Ask for its end, without waiting for it; the group goes on. Nothing happens to one that is over."""
+        """Cancel the job without waiting for its end; the group continues. Does nothing if the job has ended."""
         await self._owner.cancel_job(self)
 
     async def results(self) -> Mapping[tuple[str, int], JsonValue] | None:
-        """Return what the replicas of its last attempt have written to ``$ASYNCSCHED_RESULT_FILE``.
+        """Return what the replicas of its last attempt wrote to ``$ASYNCSCHED_RESULT_FILE``.
 
         Returns:
             The results by role and replica number; None if it never started, or its scheduler cannot read results.
@@ -184,10 +184,10 @@ class Job(AsyncOnly):
         return await self._owner.results_of(self)
 
     def log_lines(self, **query: Unpack[LogArguments]) -> LogStream:
-        """Return the lines of its last attempt; the arguments are those of `Runner.log_lines`.
+        """Return the log lines of its last attempt; the arguments are those of `Runner.log_lines`.
 
         Raises:
-            UsageError: It has not been launched.
+            UsageError: The job has not been launched.
         """
         return self._owner.job_lines(self, query)
 

@@ -1,4 +1,4 @@
-"""What jobs ask of their group."""
+"""The requests of jobs to their group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["JobRequests"]
 
 
 class JobRequests:
-    """Answers what jobs ask of their group; it is their `Owner`."""
+    """Serves the requests of jobs to their group; it is their `Owner`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -32,7 +32,7 @@ class JobRequests:
         self._end_group = end_group
 
     def waiting_status(self, job: Job) -> AppStatus:
-        """Return the status of a job of which no attempt runs."""
+        """Return the status of a job without a running attempt."""
         if job._phase is Phase.LAUNCHING:
             return AppStatus(AppState.PENDING, msg="being launched")
         if job._phase is Phase.PAUSED:
@@ -58,14 +58,14 @@ class JobRequests:
         return self._engine.host.log_lines(job.handle, query)
 
     def new_waiter(self) -> asyncio.Future[None]:
-        """Return what somebody waits for who waits for a job's end."""
+        """Return a future that is done when the job has ended."""
         self._engine.host.enter()
         if self._engine.error is not None:
             raise for_one(self._engine.error)
         return asyncio.get_running_loop().create_future()
 
     async def cancel_job(self, job: Job) -> None:
-        """Ask for one job's end."""
+        """Cancel one job."""
         self._engine.host.enter()
         job._is_asked = True
         if job._phase is Phase.WAITING:

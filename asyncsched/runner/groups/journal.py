@@ -1,8 +1,7 @@
-"""The journal of a durable group: one line of JSON for each attempt that is sent, and for each that has ended.
+"""The journal of a durable group: one line of JSON for each attempt that is submitted, and for each that ends.
 
-It lies in the state directory, in ``groups``. Services forget: what has ended is known from here, and one is asked
-only about attempts that have not. A process that dies leaves, at worst, the first bytes of a line: what is not a whole
-line did not happen.
+It is in ``groups`` in the state directory. Services forget ended apps, so ends are read from here, and services are
+asked only about other attempts. A process that dies leaves at most an incomplete line, which is ignored.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ LONGEST_MESSAGE = 2000
 
 @dataclass(slots=True)
 class Attempt:
-    """What a journal tells of an attempt.
+    """The journal's record of an attempt.
 
     Attributes:
-        handle: The app, under whose id it was to be launched.
+        handle: The handle that its app was to get.
         is_sent: Whether its submit returned.
         end: Its last status, if it has ended.
-        was_launched: Whether there was an app at all.
-        timed_out: Whether it ran longer than it was allowed to.
+        was_launched: Whether an app was launched.
+        timed_out: Whether it exceeded its timeout.
     """
 
     handle: AppHandle
@@ -50,7 +49,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Past:
-    """What a journal tells of a job; its attempts stand by their numbers."""
+    """The journal's record of a job, with its attempts by number."""
 
     index: int
     digest: str
@@ -58,7 +57,7 @@ class Past:
 
 
 def plan_line(name: str, index: int, digest: str, attempt: int, handle: str) -> dict[str, object]:
-    """Return the line that is written before an attempt is sent."""
+    """Return the line that is written before an attempt is submitted."""
     return {"job": name, "index": index, "digest": digest, "attempt": attempt, "handle": handle}
 
 
@@ -76,7 +75,7 @@ def end_line(name: str, attempt: int, verdict: Verdict, *, launched: bool = True
 
 
 def read_journal(data: bytes) -> dict[str, Past]:
-    """Return what a journal tells of each job, by name; what is not a whole line of ours is passed over."""
+    """Return the records of a journal by job name; incomplete or unknown lines are skipped."""
     told: dict[str, Past] = {}
     for text in data.split(b"\n")[:-1]:
         try:
@@ -130,17 +129,17 @@ class Journal:
         self._lock = asyncio.Lock()
 
     async def open(self) -> dict[str, Past]:
-        """Take hold of it, making it if need be, and return what it tells.
+        """Lock the journal, creating it if necessary, and return its records.
 
         Raises:
             ConflictError: Another process, or another group of this one, holds it.
-            UnavailableError: It cannot be made or read.
-            ConfigError: There are no file locks here.
+            UnavailableError: It cannot be created or read.
+            ConfigError: The system has no file locks.
         """
         if not _platform.has_file_locks():
             raise ConfigError(
                 f"a group with key={self._key!r} cannot run here",
-                why=f"Python on {sys.platform} has no file locks, by which one process at a time has its journal",
+                why=f"Python on {sys.platform} has no file locks, which protect its journal",
                 fix="leave out key, or run it on Linux or macOS",
             )
         try:
@@ -177,7 +176,7 @@ class Journal:
         return fd, whole
 
     def add(self, *lines: Mapping[str, object], sync: bool = False) -> None:
-        """Take on lines, which the next `flush` writes; with `sync` it waits for the disk."""
+        """Add lines for the next `flush`; with `sync`, it also syncs them to the disk."""
         self._pending += [json.dumps(line).encode() + b"\n" for line in lines]
         self._sync = self._sync or sync
 
@@ -185,7 +184,7 @@ class Journal:
         """Write what was added.
 
         Raises:
-            UnavailableError: It cannot be written, as the disk may be full; a later call tries it again.
+            UnavailableError: It cannot be written, for example because the disk is full; a later call tries again.
         """
         async with self._lock:
             if not self._pending or self._fd < 0:
@@ -214,7 +213,7 @@ class Journal:
             self.is_called_off = True
 
     async def close(self) -> None:
-        """Write what is left, and let others have it."""
+        """Write the remaining lines and release the lock."""
         try:
             await self.flush()
         finally:

@@ -1,4 +1,4 @@
-"""What keeps the logs of a group's jobs in files, from their starts: logs of deleted apps cannot be read later."""
+"""Saves the logs of a group's jobs to files from their start, because logs of deleted apps cannot be read later."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _log = logging.getLogger("asyncsched.runner")
 
 
 class LogKeeper:
-    """Follows every app of a group to files, one for each replica and output.
+    """Saves the log of every app of a group to files, one for each replica and stream.
 
     Args:
-        engine: What launches the apps.
-        folder: Where their folders are made.
+        engine: The engine of the group.
+        folder: The parent of the folders to create.
 
     Attributes:
-        lost: Why logs are not in their files to the end, by the app.
+        lost: Why saved logs are incomplete, by app.
     """
 
     def __init__(self, engine: Engine, folder: Path) -> None:
@@ -63,7 +63,7 @@ class LogKeeper:
         self._has_warned = False
 
     async def open(self) -> None:
-        """Make the folder.
+        """Create the folder.
 
         Raises:
             ConfigError: It cannot be written to.
@@ -76,7 +76,7 @@ class LogKeeper:
             ) from error
 
     def wake(self) -> None:
-        """Take on the apps that are new: those that were launched or found, and those of jobs that were over."""
+        """Start with new apps: launched or found ones, and those of jobs that had already ended."""
         engine = self._engine
         while self._told < len(engine.handles):
             flight = engine.flights.get(engine.handles[self._told])
@@ -137,7 +137,7 @@ class LogKeeper:
                 return
 
     async def _disk(self, call: Callable[[], object]) -> object:
-        """Do something with files in a thread; a disk that is full now may have room later."""
+        """Do file operations in a thread, and retry, because a full disk may have space later."""
         for left in reversed(range(TRIES)):
             try:
                 async with self._writes:
@@ -160,7 +160,7 @@ class LogKeeper:
             )
 
     async def finish(self) -> None:
-        """Wait, for a bounded time, until the logs of the apps that do not run any more have been kept."""
+        """Wait, for a bounded time, until the logs of ended apps are saved."""
         loop, waiter = asyncio.get_running_loop(), Waiter()
         deadline = loop.time() + KEEPING_GRACE  # disks know nothing of the group's clock
         timer = loop.call_at(deadline, waiter.wake)

@@ -1,4 +1,4 @@
-"""The files that keep an app's log: each holds what one origin has written, byte for byte."""
+"""The files of an app's saved log: each holds the exact output of one stream of a replica."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 
 
 def plain_name(text: str) -> str:
-    """Return a name for a file or folder: the text, or what is derived from it where a file cannot be called so."""
+    """Return a name for a file or folder: the text, or a name derived from it if it is not a valid file name."""
     return text if _PLAIN.match(text) and text != COMPLETE else derive_id(text)
 
 
 def check_writable(folder: Path) -> None:
-    """Make a folder, and write to it; raise OSError if that cannot be done."""
+    """Create a folder and write to it; raise OSError if that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / f".{os.getpid()}.tmp"
     probe.write_bytes(b"\n")
@@ -37,9 +37,8 @@ def check_writable(folder: Path) -> None:
 class KeptApp:
     """The files of one app.
 
-    What is there already is compared with what the log brings, and gone on with. If the log has become another, as its
-    service has lost lines, the old file stays, and a second one holds what is known now. No file is open between two
-    calls.
+    Existing contents are compared with the log and continued. If the log has changed, because its service lost lines,
+    the old file stays, and a second one gets the new log. No file is open between calls.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +47,7 @@ class KeptApp:
         self._files: dict[LogOrigin, _KeptFile] = {}
 
     def add(self, line: LogLine) -> None:
-        """Take on a line, which the next `flush` writes."""
+        """Add a line for the next `flush`."""
         text = line if line.gap is None else f"[lines are missing here: {line.gap.reason}]\n"
         data = text.encode("utf-8", "replace")
         if line.source not in self._files:
@@ -59,18 +58,18 @@ class KeptApp:
     # What follows waits for the disk
 
     def is_complete(self) -> bool:
-        """Tell whether the log has been kept to its end."""
+        """Tell whether the log was saved to its end."""
         return (self.folder / COMPLETE).exists()
 
     def flush(self) -> None:
-        """Write what was added; after an OSError another call goes on where this one was."""
+        """Write the added lines; after an OSError, another call continues."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for file in self._files.values():
             file.flush()
         self.waiting = 0
 
     def finish(self) -> None:
-        """Take note that the log has been kept to its end."""
+        """Record that the log was saved to its end."""
         self.flush()
         (self.folder / COMPLETE).touch()
 
@@ -95,7 +94,7 @@ class _KeptFile:
         return self._folder / (f"{self._name}.log" if number == 1 else f"{self._name}.{number}.log")
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered data."""
         if self.pending:
             data = b"".join(self.pending)
             self._put(data)
@@ -126,7 +125,7 @@ class _KeptFile:
         return os.open(self._at(self._number), FLAGS, 0o666)
 
     def _fork(self, old: int) -> None:
-        """Leave the file as it is, and go on in a new one, with as much of it as is the same."""
+        """Keep the file, and continue in a new one that begins with the common part."""
         new = os.open(self._at(self._number + 1), FLAGS | os.O_TRUNC, 0o666)
         try:
             for start in range(0, self._done, PIECE):
@@ -145,7 +144,7 @@ def _write(fd: int, data: bytes, offset: int) -> None:
 
 
 def _name_of(origin: LogOrigin) -> str:
-    """Return the name of an origin's file; no name of a role has the ``@`` in it, so that no two are the same."""
+    """Return the file name for an origin; role names have no ``@``, so the names are unique."""
     parts = [f"{plain_name(origin.role)}-{origin.replica}"]
     if origin.attempt != 0:
         parts.append("attempt" if origin.attempt is None else f"attempt{origin.attempt}")

@@ -1,4 +1,4 @@
-"""How an app tells which group it belongs to: to its replicas, and to whoever describes it."""
+"""The labels that tell an app's replicas, and readers of its description, which group it belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INDEX = "ASYNCSCHED_GROUP_INDEX"
 
 
 def labelled(app: AppDef, group: str, index: int) -> AppDef:
-    """Return a copy of an app that says which job of which group it is."""
+    """Return a copy of an app with the labels of its group and job."""
     labels = {GROUP: group, INDEX: str(index)}
     told = copy.copy(app)
     told.roles = [with_env(role, labels) for role in app.roles]

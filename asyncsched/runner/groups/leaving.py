@@ -1,4 +1,4 @@
-"""How a group ends: bounded, whatever cancels its owner, and telling what is left."""
+"""How a group ends: in bounded time, even if its owner is cancelled, and reporting what is left."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Leaving:
     """Ends a group, once.
 
     Attributes:
-        left: The jobs that may still run.
+        left: The jobs that may still be running.
     """
 
     def __init__(self, engine: Engine, keeper: LogKeeper | None) -> None:
@@ -42,9 +42,9 @@ class Leaving:
         self.left: list[Job] = []
 
     async def land(self, *, cancel: bool) -> None:
-        """Start nothing more, and wait for what is under way: for the ends of all with `cancel`, else for submits.
+        """Start no more jobs, and wait: with `cancel` until all have ended, else for submits in progress.
 
-        Being cancelled does not shorten it; the cancellation goes on afterwards.
+        Cancellation does not shorten this; it continues afterwards.
         """
         if self._engine.error is not None:
             return
@@ -60,7 +60,7 @@ class Leaving:
         """End the group with its only job."""
         if self._keeper is not None:
             await self._keeper.finish()
-        await self._engine.close(ClosedError(f"the job {job.name} is over"))
+        await self._engine.close(ClosedError(f"the job {job.name} has ended"))
 
     async def _land(self, *, cancel: bool) -> None:
         engine = self._engine
@@ -91,7 +91,7 @@ class Leaving:
 
 
 def failures_of(engine: Engine) -> ExceptionGroup[AppStatusError]:
-    """Return the error that tells of all jobs that failed; its text is that of the first one."""
+    """Return the error for all failed jobs; its text is that of the first."""
     errors: list[AppStatusError] = []
     for job in engine.ledger.failed:
         try:

@@ -1,4 +1,4 @@
-"""Which jobs a group has, and where each of them is: bookkeeping that never waits."""
+"""The bookkeeping of a group: its jobs and their phases. It never waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_STEM = 80
 
 
 class Wakeful(Protocol):
-    """Something that looks at a group again when it is woken."""
+    """Something that checks a group again when it is woken."""
 
     def wake(self) -> None:
         """Look again, in this step."""
@@ -28,10 +28,10 @@ class Ledger:
     """The jobs of a group.
 
     Attributes:
-        jobs: All of them, in the order of their starts.
-        ended: Those that are over, in the order of their ends.
-        failed: Those of them that have failed.
-        waiters: What is woken at each change: steps of streams that wait for one, for instance.
+        jobs: All jobs, in the order in which they were started.
+        ended: The ended jobs, in the order in which they ended.
+        failed: The failed jobs.
+        waiters: Woken at each change, for example steps of streams.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Ledger:
         self._counts = dict.fromkeys(Phase, 0)
 
     def new_name(self, app_name: str, name: str | None) -> str:
-        """Return the name of a new job, which no other has; by default its app's, and its number."""
+        """Return the unique name of a new job; by default its app's name and its number."""
         if name is None:
             number, stem = len(self.jobs), app_name[:_LONGEST_STEM]
             while f"{stem}-{number}" in self._names:  # somebody has given it to a job
@@ -55,19 +55,19 @@ class Ledger:
         return name
 
     def add(self, job: Job) -> None:
-        """Take on a job."""
+        """Add a job."""
         self._names.add(job.name)
         self.jobs.append(job)
         self._counts[job._phase] += 1
 
     def move(self, job: Job, phase: Phase) -> None:
-        """Take note of where a job is now."""
+        """Record the phase of a job."""
         self._counts[job._phase] -= 1
         self._counts[phase] += 1
         job._phase = phase
 
     def end(self, job: Job, phase: Phase, status: AppStatus) -> None:
-        """Take a job as over, and tell all who wait for it."""
+        """Mark a job as ended, and notify its waiters."""
         job._last = status
         self.move(job, phase)
         self.ended.append(job)
@@ -80,7 +80,7 @@ class Ledger:
         self.wake()
 
     def fail(self, error: Exception) -> None:
-        """Tell all who wait for a job that nothing more is known of it."""
+        """Pass an error to the waiters of a job."""
         for job in self.jobs:
             for waiter in job._waiters or ():
                 if not waiter.done():
@@ -88,18 +88,18 @@ class Ledger:
         self.wake()
 
     def wake(self) -> None:
-        """Let streams look again."""
+        """Wake the waiters."""
         for waiter in [*self.waiters]:  # it may leave them
             waiter.wake()
 
     @property
     def is_idle(self) -> bool:
-        """Whether all jobs are over."""
+        """Whether all jobs have ended."""
         return len(self.ended) == len(self.jobs)
 
     @property
     def counts(self) -> JobCounts:
-        """How many jobs are where."""
+        """The number of jobs by phase."""
         counts = self._counts
         return JobCounts(
             done=counts[Phase.DONE],

@@ -1,4 +1,4 @@
-"""The jobs of a group as a monitor shows them: each is one row, that of its last attempt."""
+"""The jobs of a group for a monitor: one row per job, that of its last attempt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GroupApps(ShownApps):
 
     Args:
         engine: The group.
-        title: Returns how many of its jobs are where.
+        title: Returns the number of its jobs by phase, as text.
     """
 
     def __init__(self, engine: Engine, title: Callable[[], str]) -> None:
@@ -46,7 +46,7 @@ class GroupApps(ShownApps):
         table.title = self._title()
 
     def _attempts(self, handle: AppHandle) -> Sequence[AppHandle]:
-        """Return all attempts of the job that has this one; itself, if it is no job's."""
+        """Return all attempts of the job that this one belongs to; only itself if there is no such job."""
         if handle not in self._jobs:
             self._jobs |= {attempt: job for job in self._engine.ledger.jobs for attempt in job.attempts}
         job = self._jobs.get(handle)

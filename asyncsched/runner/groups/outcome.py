@@ -1,4 +1,4 @@
-"""What an attempt's end means for its job: pure."""
+"""What the end of an attempt means for its job: pure functions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class End(Enum):
 
 
 class Verdict(NamedTuple):
-    """How an attempt has ended.
+    """The outcome of an attempt.
 
     Attributes:
         end: What comes after it.
-        status: Its status, as the job's owner sees it.
-        timed_out: Whether it ran longer than it was allowed to.
+        status: Its status, as the job's user sees it.
+        timed_out: Whether it exceeded its timeout.
     """
 
     end: End
@@ -40,14 +40,14 @@ class Verdict(NamedTuple):
 
 
 class JobCounts(NamedTuple):
-    """How many jobs of a group are where; they sum to its number of jobs.
+    """The number of a group's jobs by phase; the counts sum to the number of jobs.
 
     Attributes:
         done: Succeeded.
-        failed: Failed for good.
-        cancelled: Ended, or never started, because the group was.
+        failed: Failed after all retries.
+        cancelled: Cancelled, or never started because the group ended.
         running: Launched, or being launched.
-        waiting: Waiting for a slot, or to be started again.
+        waiting: Waiting for a slot, or to be restarted.
     """
 
     done: int
@@ -65,18 +65,18 @@ class JobCounts(NamedTuple):
 
 
 def counts(status: AppStatus) -> bool:
-    """Tell whether an attempt that has ended so is one of those that `retries` are for."""
+    """Tell whether an attempt with this end counts towards `retries`."""
     return status.state is AppState.FAILED and status.cause is not FailureCause.PREEMPTED
 
 
 def judge(status: AppStatus, *, gone: bool, asked: bool, late: float | None) -> Verdict:
-    """Judge the end of an attempt.
+    """Return what follows from the end of an attempt.
 
     Args:
         status: Its last status.
-        gone: Whether its scheduler does not know it any more.
-        asked: Whether the group, or the job's owner, has asked for its end.
-        late: The time limit in seconds, if it ran longer and was ended for that.
+        gone: Whether its scheduler no longer knows it.
+        asked: Whether the group or the user cancelled it.
+        late: The time limit in seconds, if it was ended for exceeding it.
     """
     state = status.state
     if state is AppState.SUCCEEDED:

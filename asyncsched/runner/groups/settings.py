@@ -1,4 +1,4 @@
-"""What a group was asked for, checked; and what becomes of run options for one attempt."""
+"""The checked arguments of a group, and the run options of one attempt."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class GroupSettings:
-    """The arguments of `Runner.group`; made by `of`, which checks them.
+    """The arguments of `Runner.group`; created by `of`, which checks them.
 
     Attributes:
-        name: What the group is called: its key, or a name of its own.
+        name: The group's name: its key, or a generated name.
     """
 
     name: str
@@ -95,7 +95,7 @@ class GroupSettings:
         workspace: str | None,
         keep_logs: str | os.PathLike[str] | None,
     ) -> GroupSettings:
-        """Check the arguments; raise ConfigError for one that is wrong."""
+        """Check the arguments; raise ConfigError for an invalid one."""
         if limit is not None:
             check_whole("limit", limit, 1)
         check_whole("retries", retries, 0)
@@ -125,7 +125,7 @@ class GroupSettings:
         )
 
     def too_many(self, failures: int, jobs: int) -> bool:
-        """Tell whether so many failures of so many jobs end the group."""
+        """Tell whether this many failures among this many jobs end the group."""
         if self.on_failure == "continue":
             return False
         most = self.max_failures or 0
@@ -133,12 +133,12 @@ class GroupSettings:
 
 
 def cfg_of_attempt(cfg: CfgOf, attempt: int, timeout: float | None, options: type) -> Cfg:
-    """Return the run options of an attempt; the service gets the group's time limit where it takes one.
+    """Return the run options of an attempt, with the group's time limit if the service supports one.
 
     Args:
         cfg: The options, or a function that returns them.
         attempt: 1 for the first one.
-        timeout: Seconds that the job may run, if that is bounded.
+        timeout: The maximum run time in seconds, or None.
         options: The scheduler's class of options.
     """
     given = _asked(cfg, attempt) if callable(cfg) else cfg
@@ -194,7 +194,7 @@ def check_timeout(value: object) -> None:
 
 
 def check_cfg(cfg: object) -> None:
-    """Raise UsageError for what cannot be run options; which there are is known to their scheduler."""
+    """Raise UsageError for a value of the wrong type; the scheduler checks the options themselves."""
     if cfg is None or isinstance(cfg, Mapping):
         return
     if isinstance(cfg, type) or not (callable(cfg) or dataclasses.is_dataclass(cfg)):
@@ -210,7 +210,7 @@ def check_label(what: str, value: object) -> None:
 
 
 def _folder(value: object) -> Path:
-    """Return the whole path of a folder, which does not depend on where the process works later."""
+    """Return the absolute path of a folder, independent of later changes of the working directory."""
     is_path = isinstance(value, (str, os.PathLike))
     text: object = os.fspath(cast("str | os.PathLike[str]", value)) if is_path else None
     if not isinstance(text, str) or not text or "\0" in text:

@@ -1,4 +1,4 @@
-"""Where groups keep what other processes read: files in ``groups`` of the state directory."""
+"""The files that groups share with other processes, in ``groups`` in the state directory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def file_name(session: str, group: str, suffix: str) -> str:
 
 
 def make_folder() -> Path:
-    """Return the directory, made where it can be.
+    """Return the directory, created at the first place where that works.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     errors: list[OSError] = []
     for home in find_home(os.environ):

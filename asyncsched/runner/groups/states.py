@@ -1,4 +1,4 @@
-"""The states of a group's apps in one stream, which knows when no more are to come."""
+"""The states of a group's apps in one stream, which ends when no more can come."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["GroupStates"]
 
 
 class _Feeder:
-    """Hands a watch what its group launches, and the end; nothing but its user holds the watch."""
+    """Adds launched apps to a watch, and finishes it; only its user holds a reference to the watch."""
 
     def __init__(self, engine: Engine, events: AppEventStream) -> None:
         self._engine = engine
@@ -25,7 +25,7 @@ class _Feeder:
         self._told = 0  # of `handles`, which only grows
 
     def wake(self) -> None:
-        """Look at what has changed."""
+        """Check for changes."""
         engine, events = self._engine, self._events()
         if events is None or events.closed:
             engine.ledger.waiters.discard(self)
@@ -40,9 +40,9 @@ class _Feeder:
 
 
 class GroupStates(AsyncStream[AppEvent]):
-    """The states of the apps of a group, those that are launched later included.
+    """The states of the apps of a group, including those launched later.
 
-    It ends when all jobs are over, and their apps have ended.
+    It ends when all jobs and their apps have ended.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -61,6 +61,6 @@ class GroupStates(AsyncStream[AppEvent]):
 
     @override
     async def aclose(self) -> None:
-        """End the stream; the apps are not touched. Idempotent."""
+        """End the stream; the apps are not affected. Idempotent."""
         await self._events.aclose()
         self._engine.ledger.wake()  # lets go of what feeds it

@@ -19,11 +19,11 @@ _log = logging.getLogger("asyncsched.runner")
 
 
 class GroupTasks:
-    """Tasks that end with their group: they serve all who wait for its jobs, and have the context of none of them.
+    """Tasks that end with their group. They run in a neutral context, because they serve all waiters.
 
     Args:
-        name: The group's name, for what is logged.
-        on_end: Called when one has ended.
+        name: The group's name, for log messages.
+        on_end: Called when a task has ended.
     """
 
     def __init__(self, name: str, on_end: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class GroupTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start one."""
+        """Start a task."""
         task = asyncio.get_running_loop().create_task(work, name=name, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._finished)
@@ -45,7 +45,7 @@ class GroupTasks:
         self._on_end()
 
     async def end(self) -> None:
-        """End all but the one that asks for it, and those that they begin meanwhile."""
+        """End all tasks except the calling one, including tasks that are started meanwhile."""
         tasks: set[asyncio.Task[None]] = set()
         while others := self._tasks - tasks - {asyncio.current_task()}:
             for task in others:
