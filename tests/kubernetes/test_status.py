@@ -796,7 +796,7 @@ def test_the_failure_that_ends_a_job_may_have_no_pod() -> None:
     assert [S, F] == states(last)
     assert "main/1: it failed again, and Volcano deleted its pod" == last.msg
     assert (F, [C, C]) == (all_gone.state, states(all_gone))
-    assert "it failed again after 1 restarts" == all_gone.msg
+    assert "it failed again after 1 restart" == all_gone.msg
 
 
 def test_what_the_runtime_says_is_no_result() -> None:

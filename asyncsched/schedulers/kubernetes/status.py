@@ -239,7 +239,8 @@ class _App:
             if condition := job.condition("Failed"):
                 return f"{condition.reason}: {condition.message}".strip(": ")
         restarts = volcano_restarts(self.first)
-        return self.first.message or (f"it failed again after {restarts} restarts" if restarts else _POD_GONE)
+        again = f"it failed again after {restarts} restart{'s' * (restarts != 1)}"
+        return self.first.message or (again if restarts else _POD_GONE)
 
     def _cause(self, state: AppState, replicas: Sequence[ReplicaStatus], why: Reason) -> FailureCause | None:
         if why.cause is not None:
