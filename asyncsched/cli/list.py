@@ -89,6 +89,7 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     """Print a row for each app that was submitted, newest first."""
     from datetime import UTC, datetime
 
+    from asyncsched.cli.app_table import wrapped
     from asyncsched.cli.apps import finish
     from asyncsched.cli.show import list_row
     from asyncsched.cli.targets import failures_of
@@ -107,9 +108,10 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
             "no apps" if choice == _ALL else "no apps are as asked; `asyncsched list` shows those that there are"
         )
     if console.width is not None and (hint := _hint(choice, views, more)):  # for people, who read it at a terminal
-        console.say(hint)
+        console.say("\n".join(wrapped(hint, console.width)))
     if more:
-        console.say(f"the newest {len(apps)}; {_told(more)}: --limit shows them")
+        told = f"the newest {len(apps)}; {_told(more)}: --limit shows them"
+        console.say("\n".join(wrapped(told, console.width)))
     return finish(console, [*failures, *unanswered])
 
 
