@@ -14,7 +14,7 @@ from asyncsched.views.apps import AppView, common_prefix, distinct, shared_begin
 from asyncsched.views.spans import ago, short
 from asyncsched.views.summary import Failure, bar, failures, shared, summary
 
-__all__ = ["MOST_NAMED", "app_table", "clock_time", "failure_lines", "more_line", "summary_line"]
+__all__ = ["MOST_NAMED", "app_table", "clock_time", "failure_lines", "more_line", "summary_line", "wrapped"]
 
 MOST_NAMED = 60
 """How many failed apps are listed."""
@@ -62,7 +62,7 @@ def app_table(
         hue = state_color(view.state) if color else ""
         yield GAP.join(painted(text, hue) if name == "state" else text for name, text in told).rstrip()
         if below[row]:
-            yield from _wrapped(f"    {below[row]}", width)
+            yield from wrapped(f"    {below[row]}", width)
 
 
 def _cell(name: str, view: AppView, now: datetime) -> str:
@@ -211,10 +211,10 @@ def _head(failure: Failure, now: datetime, width: int | None) -> list[str]:
     since = f" since {clock_time(failure.since, now)} ({ago(failure.since, now)})" if failure.since else ""
     why = visible(failure.reason, one_line=True)
     text = f"{len(failure.apps)} failed{since}{f': {why}' if why else ''}"
-    return _wrapped(text, width)
+    return wrapped(text, width)
 
 
-def _wrapped(text: str, width: int | None) -> list[str]:
+def wrapped(text: str, width: int | None) -> list[str]:
     """Wrap a text, with the second and later lines indented; cut a very long one."""
     if width is None or len(text) <= width:
         return [text]

@@ -90,6 +90,7 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     from datetime import UTC, datetime
 
     from asyncsched.cli.app_arguments import failures_of
+    from asyncsched.cli.app_table import wrapped
     from asyncsched.cli.apps import finish
     from asyncsched.cli.json_rows import list_row
 
@@ -105,9 +106,10 @@ async def _list(console: Console, runner: Runner, choice: _Choice) -> int:
     if not apps and not failures:
         console.say("no apps" if choice == _ALL else "no apps match; `asyncsched list` shows the apps that exist")
     if console.width is not None and (hint := _hint(choice, views, more)):  # for people, who read it at a terminal
-        console.say(hint)
+        console.say("\n".join(wrapped(hint, console.width)))
     if more:
-        console.say(f"the newest {len(apps)}; {_told(more)}: --limit shows them")
+        told = f"the newest {len(apps)}; {_told(more)}: --limit shows them"
+        console.say("\n".join(wrapped(told, console.width)))
     return finish(console, [*failures, *unanswered])
 
 

@@ -176,7 +176,7 @@ def test_in_a_narrow_terminal_the_command_that_shows_more_fits(named: Cli) -> No
 
 def test_a_list_says_how_many_failed_and_what_tells_more_of_them(named: Cli) -> None:
     def last(*options: str) -> str:
-        return [line for line in shown(named, "list", *options).screen if line][-1]
+        return [line for line in shown(named, "list", *options, columns=160).screen if line][-1]
 
     assert "2 failed: `asyncsched status '*'` tells since when, and what they wrote last" == last()
     only = last("--name", "train-*", "--since", "1h")

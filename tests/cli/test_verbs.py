@@ -188,7 +188,7 @@ def test_a_package_that_is_not_installed_is_no_failure(broken: Cli) -> None:
 def test_list(staged: Cli) -> None:
     rows = staged("list", "-s", "stage", "-n", "3", "-o", "json").json
 
-    assert [{*FIELDS, "name", "created_at", "replicas", "duration", "reason"}] * 3 == [{*row} for row in rows]
+    assert [{*FIELDS, "name", "created_at", "replicas", "counts", "duration", "reason"}] * 3 == [{*row} for row in rows]
     assert ["train-029", "train-028", "train-027"] == [row["app_id"] for row in rows]
 
 
