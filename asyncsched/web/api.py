@@ -146,8 +146,8 @@ class _Api:
     async def apps(self, request: web.Request) -> web.Response:
         """Return the rows of all apps, and their summary."""
         rows = self._hub.board.since(0, self._hub.limits.apps).rows
-        all_of_them = encoded({**self._hub.overview(), "notes": [*self._hub.notes]})
-        body = b'{"apps":[' + b",".join(rows) + b'],"all":' + all_of_them + b"}"
+        notes = encoded([*self._hub.notes])
+        body = b'{"apps":[%s],"all":%s,"notes":%s}' % (b",".join(rows), self._hub.board.overview(), notes)
         return web.Response(body=body, content_type="application/json")
 
     async def app(self, request: web.Request) -> web.Response:

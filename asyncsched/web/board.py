@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from asyncsched.specs.state import AppState
@@ -34,16 +33,25 @@ class Changes(NamedTuple):
     anew: bool
 
 
+class _Change(NamedTuple):
+    handle: str
+    row: bytes
+    is_gone: bool
+
+
 class RowBoard:
     """The rows of all apps. It keeps only the newest row of each, so the number of apps bounds its size."""
 
     def __init__(self) -> None:
         self.serial = 0
         self.views: dict[str, AppView] = {}
-        self._rows: OrderedDict[str, tuple[int, bytes]] = OrderedDict()  # the latest change is last
-        self._gone: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._numbers: list[int] = []  # of the changes, ascending: a page's position is found without a walk
+        self._changes: list[_Change | None] = []  # None: a newer one has replaced it
+        self._latest: dict[str, int] = {}  # the number of an app's change
+        self._gone: OrderedDict[str, None] = OrderedDict()
         self._forgotten = 0
         self._states: Counter[AppState | None] = Counter()
+        self._overview = (-1, b"")
 
     def __len__(self) -> int:
         return len(self.views)
@@ -51,55 +59,66 @@ class RowBoard:
     def show(self, view: AppView) -> None:
         """Show an app's current state; do nothing if it has not changed."""
         row = encoded(row_of(view))
-        known = self._rows.get(view.handle)
-        if known is not None and known[1] == row:
+        known = self.views.get(view.handle)
+        if known is not None and self._row(view.handle) == row:
             return
-        self._drop(view.handle)
-        self.views[view.handle] = view
+        if known is not None:
+            self._states[known.state] -= 1
         self._states[view.state] += 1
-        self.serial += 1
-        self._rows[view.handle] = (self.serial, row)
+        self.views[view.handle] = view
+        self._gone.pop(view.handle, None)
+        self._note(_Change(view.handle, row, is_gone=False))
 
     def take_off(self, handle: str) -> None:
         """Remove an app from the table."""
-        if handle not in self.views:
+        known = self.views.pop(handle, None)
+        if known is None:
             return
-        self._drop(handle)
-        self.serial += 1
-        self._gone[handle] = (self.serial, encoded({"handle": handle, "gone": True}))
+        self._states[known.state] -= 1
+        self._gone[handle] = None
+        self._note(_Change(handle, encoded({"handle": handle, "gone": True}), is_gone=True))
         if len(self._gone) > MOST_GONE:
-            _, (self._forgotten, _) = self._gone.popitem(last=False)
+            oldest, _ = self._gone.popitem(last=False)
+            self._forgotten = self._latest[oldest]
+            self._replace(oldest)
 
     def since(self, serial: int, most: int) -> Changes:
         """Return the changes since a number, the oldest first, for at most `most` apps."""
         anew = not self._forgotten <= serial <= self.serial or serial == 0
-        if anew:
-            serial = 0
-        changed = [*_newer(self._rows, serial)]
-        if not anew:
-            changed += _newer(self._gone, serial)
-        changed.sort()
-        rows = [row for _, row in islice(changed, most)]
-        return Changes(rows, changed[most - 1][0] if len(changed) > most else self.serial, anew)
+        rows: list[bytes] = []
+        for index in range(bisect_right(self._numbers, 0 if anew else serial), len(self._numbers)):
+            change = self._changes[index]
+            if change is None or (anew and change.is_gone):
+                continue
+            if len(rows) == most:
+                return Changes(rows, self._numbers[index] - 1, anew)
+            rows.append(change.row)
+        return Changes(rows, self.serial, anew)
 
-    def overview(self) -> dict[str, JsonValue]:
-        """Return the summary of all apps, and its bar."""
-        states = +self._states
-        return {
-            "summary": summary(states),
-            "bar": [[part.state.name, part.cells] for part in bar(states, _CELLS)],
-        }
+    def overview(self) -> bytes:
+        """Return the summary of all apps and its bar, as encoded JSON."""
+        if self._overview[0] != self.serial:
+            states = +self._states
+            cells: list[JsonValue] = [[part.state.name, part.cells] for part in bar(states, _CELLS)]
+            self._overview = self.serial, encoded({"summary": summary(states), "bar": cells})
+        return self._overview[1]
 
-    def _drop(self, handle: str) -> None:
-        view = self.views.pop(handle, None)
-        if view is not None:
-            self._states[view.state] -= 1
-        self._rows.pop(handle, None)
-        self._gone.pop(handle, None)
+    def _row(self, handle: str) -> bytes:
+        change = self._changes[bisect_left(self._numbers, self._latest[handle])]
+        assert change is not None
+        return change.row
 
+    def _note(self, change: _Change) -> None:
+        self._replace(change.handle)
+        self.serial += 1
+        self._latest[change.handle] = self.serial
+        self._numbers.append(self.serial)
+        self._changes.append(change)
+        if len(self._changes) > 2 * len(self._latest) + MOST_GONE:
+            kept = [(number, each) for number, each in zip(self._numbers, self._changes, strict=True) if each]
+            self._numbers, self._changes = [number for number, _ in kept], [each for _, each in kept]
 
-def _newer(rows: OrderedDict[str, tuple[int, bytes]], serial: int) -> Iterator[tuple[int, bytes]]:
-    for entry in reversed(rows.values()):
-        if entry[0] <= serial:
-            return
-        yield entry
+    def _replace(self, handle: str) -> None:
+        number = self._latest.pop(handle, None)
+        if number is not None:
+            self._changes[bisect_left(self._numbers, number)] = None

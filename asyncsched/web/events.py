@@ -120,7 +120,7 @@ def _next(hub: Hub, page: OpenPage, place: StreamPlace) -> tuple[bytes, bool]:
     if changes.rows or changes.serial != place.serial:
         place.serial = changes.serial
         fields = [b'"anew":' + encoded(changes.anew), b'"apps":[' + b",".join(changes.rows) + b"]"]
-        message += _event("apps", b"{" + b",".join([*fields, b'"all":' + encoded(hub.overview())]) + b"}", place)
+        message += _event("apps", b"{" + b",".join([*fields, b'"all":' + hub.board.overview()]) + b"}", place)
     if page.notes != hub.notes:
         page.notes = hub.notes
         message += _event("notes", encoded([*hub.notes]), place)

@@ -17,7 +17,6 @@ from asyncsched.runner.runner import Runner
 from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.answers import listed, with_listed
 from asyncsched.views.apps import app_view
 from asyncsched.web.board import RowBoard
@@ -150,10 +149,6 @@ class Hub:
     def look_again(self) -> None:
         """Search for new apps now."""
         self._looked_for.set()
-
-    def overview(self) -> dict[str, JsonValue]:
-        """Return the summary of all apps."""
-        return self.board.overview()
 
     # Pages
 

@@ -316,11 +316,8 @@ class JobGroup(AsyncOnly):
         jobs = "1 job" if one else f"{len(left)} jobs"
         if self._cancels:
             return f"group {self.name}: {jobs} may still run: {which}"
-        back = (
-            ""
-            if settings.key is None
-            else f", and a group with key={settings.key!r} comes back to {'it' if one else 'them'}"
-        )
+        it = "it" if one else "them"
+        back = "" if settings.key is None else f", and a group with key={settings.key!r} comes back to {it}"
         return f"group {self.name}: {jobs} {'runs' if one else 'run'} on{back}: {which}"
 
     def __repr__(self) -> str:
