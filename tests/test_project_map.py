@@ -45,7 +45,7 @@ def backends() -> list[Path]:
 
 def test_every_room_of_the_package_is_on_the_map() -> None:
     drawn = {*re.findall(r"\b\w+\b", MAP.partition("```text")[2].partition("```")[0])}
-    rooms = names("a test holds this map against the tree")
+    rooms = names("compares this map with the source tree")
 
     assert children(PACKAGE) == rooms | {"schedulers", "logs"}
     assert rooms | {"schedulers", "logs"} <= drawn
@@ -55,7 +55,7 @@ def test_every_room_of_the_package_is_on_the_map() -> None:
     ("after", "folder"),
     [
         ("The modules of `schedulers`", "schedulers"),
-        ("stands in `schedulers/_common`", "schedulers/_common"),
+        ("is in `schedulers/_common`", "schedulers/_common"),
         ("The modules of `logs`", "logs"),
     ],
 )
@@ -66,7 +66,7 @@ def test_every_module_is_on_the_map(after: str, folder: str) -> None:
 
 
 def test_every_module_of_a_backend_is_in_a_room() -> None:
-    rooms, further = names("### The rooms of a backend"), names("Further rooms stand only")
+    rooms, further = names("### The rooms of a backend"), names("There are further rooms only")
     modules = {f"{backend.name}/{name}" for backend in backends() for name in children(backend)}
     placed = {each for each in modules if _room(each.partition("/")[2], rooms)}
 
@@ -137,14 +137,14 @@ def test_what_both_sides_of_the_supervisor_import_is_said() -> None:
         for found in inside.findall(path.read_text())
         if (name := found[0] or found[1]) and (PACKAGE / f"schedulers/local/supervisor/{name}.py").exists()
     }
-    said = MAP.partition("Both sides of the supervisor")[2].partition("of `local/supervisor`")[0]
+    said = MAP.partition("The supervisor and the backend both import")[2].partition("of `local/supervisor`")[0]
 
     assert {*SHARED} == {*re.findall(r"`(\w+)`", said)}
     assert {*SHARED} <= used
 
 
 def test_imports_go_round_only_where_the_map_says_so() -> None:
-    said = {frozenset(f"asyncsched.{name}" for name in row) for row in table("### Where imports go round")}
+    said = {frozenset(f"asyncsched.{name}" for name in row) for row in table("### Import cycles")}
 
     assert said == {*circles(imports())}
 

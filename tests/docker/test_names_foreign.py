@@ -151,7 +151,7 @@ def test_what_could_not_be_read_back_is_not_written(change: dict[str, Any], name
     definition = app(shell(":", name=change.get("role", "worker")))
     definition.metadata = change.get("metadata", {})
 
-    with pytest.raises(InvalidRequestError, match=f"{named}.* characters, at most"):
+    with pytest.raises(InvalidRequestError, match=f"{named}.* characters, more than"):
         make_request(definition, "app-x1", DockerOpts(), session=change.get("session", "s"), environ={}, version="1")
 
 

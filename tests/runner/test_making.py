@@ -148,7 +148,7 @@ async def test_a_watch_goes_on_with_the_apps_of_the_schedulers_that_can_be_used(
 
 
 async def test_streams_that_a_scheduler_cannot_separate_are_refused_when_it_is_there() -> None:
-    refusal = r"combined cannot separate stdout from stderr; got streams=stderr: use streams=Stream\.COMBINED"
+    refusal = r"(fake|combined) cannot separate stdout from stderr; got streams=stderr; use streams=Stream\.COMBINED"
 
     class Combined(FakeScheduler):
         log_streams = frozenset({Stream.COMBINED})

@@ -47,7 +47,7 @@ async def test_run_gives_a_handle_that_any_runner_understands(rig: Rig) -> None:
         (AppDef("job"), "no roles"),
         (AppDef("job", [Role("main", "i")]), "role 'main' has no entrypoint"),
         (AppDef("job", [Role("main", "i", entrypoint="")]), "role 'main' has no entrypoint"),
-        (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=0)]), "role 'main' has 0 replicas"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=0)]), "role 'main' has num_replicas=0"),
         (AppDef(cast("str", 5), [Role("main", "i", entrypoint="x")]), "the app has the name 5"),
         (AppDef("job", [Role(cast("str", None), "i", entrypoint="x")]), "a role of app 'job' has the name None"),
         (AppDef("job", [Role("", "i", entrypoint="x")]), "a role of app 'job' has no name"),
@@ -55,12 +55,12 @@ async def test_run_gives_a_handle_that_any_runner_understands(rig: Rig) -> None:
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", [1]))]), "argument 1: .* write '1'"),
         (AppDef("job", [Role("main", "i", entrypoint="x", args=cast("list[str]", 3))]), "such as \\['3'\\]"),
         (AppDef("job", [Role("main", "i", entrypoint=cast("str", ["x"]))]), "entrypoint \\['x'\\]: it must be a str"),
-        (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=cast("int", "2"))]), "has '2' replicas"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", num_replicas=cast("int", "2"))]), "has num_replicas='2'"),
         (
             AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", {"A": 1}))]),
             "to a value of type int",
         ),
-        (AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", {1: "A"}))]), "called 1"),
+        (AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", {1: "A"}))]), "named 1: a name must be a str"),
         (AppDef("job", [Role("main", "i", entrypoint="x", env=cast("dict[str, str]", ["A=1"]))]), "env that is a list"),
     ],
 )
@@ -122,7 +122,7 @@ async def test_a_key_makes_a_run_idempotent(rig: Rig) -> None:
 
 @pytest.mark.parametrize("key", ["", 42])
 async def test_a_key_is_a_text_that_names_something(rig: Rig, key: str) -> None:
-    with pytest.raises(ValueError, match="key must be a non-empty text"):
+    with pytest.raises(ValueError, match="key must be a non-empty string"):
         await rig.runner.run(app(), "push", key=key)
 
     assert not rig.push.calls
@@ -176,7 +176,7 @@ async def test_wrong_names_are_told_at_the_call(rig: Rig) -> None:
         await rig.runner.status("pus://me/x")
     with pytest.raises(UnknownSchedulerError):
         rig.runner.watch(["docker://me/x"])
-    with pytest.raises(ValueError, match="k must not be negative"):
+    with pytest.raises(ValueError, match="k must be at least 0"):
         rig.runner.log_lines("push://me/x", k=-1)
     with pytest.raises(ValueError, match="since"):
         rig.runner.log_lines("push://me/x", since=timedelta(hours=1), until=timedelta(hours=2))

@@ -97,7 +97,7 @@ class SubmitContract:
         [
             (AppDef("job"), "no roles"),
             (AppDef("job", [Role("one", "i")]), "'one' has no entrypoint"),
-            (AppDef("job", [Role("one", "i", entrypoint="sh", num_replicas=0)]), "'one' has 0 replicas"),
+            (AppDef("job", [Role("one", "i", entrypoint="sh", num_replicas=0)]), "'one' has num_replicas=0"),
             (AppDef("job", [Role("one", "i", entrypoint="sh", args=cast("Any", "-c x"))]), "'one' has args='-c x'"),
             (
                 AppDef("job", [Role("one", "i", entrypoint="sh", env=cast("Any", {"A": 1}))]),
@@ -105,7 +105,7 @@ class SubmitContract:
             ),
             (
                 AppDef("job", [Role("one", "i", entrypoint="sh", env={"A=B": "1"})]),
-                "'one' has a variable in its env that is called 'A=B'",
+                "'one' has a variable in its env named 'A=B'",
             ),
         ],
     )
