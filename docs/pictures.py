@@ -262,7 +262,7 @@ async def in_browser(home: Path, notebook: str) -> None:
         url = (await serving.stdout.readline()).decode().strip()
         async with browsing(home / "browser") as browser:
             await browser.open((home / "notebook.html").as_uri())
-            await photograph(browser, "notebook.png", 1160, 690)
+            await photograph(browser, "notebook.png", 1160, 590)
             await browser.open(url)
             await browser.until("apps.size >= 60 && document.querySelectorAll('#table .row').length > 5")
             row = """document.querySelector('#table .row[data-handle*="pretrain"]')"""
