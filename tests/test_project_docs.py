@@ -72,6 +72,19 @@ async def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest
         assert told, f"{page.name}:{line} tells\n{text}\nbut this is printed:\n{printed}"
 
 
+PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
+
+
+def test_pictures_are_there_small_used_and_told_in_words() -> None:
+    found = {
+        (page.parent / where).resolve(): told for page in PAGES for told, where in PICTURE.findall(page.read_text())
+    }
+
+    assert {*found} == {path for path in (ROOT / "docs" / "_static").iterdir() if path.suffix != ".css"}
+    assert all(len(told) > 30 for told in found.values()), "alternative texts"
+    assert all(path.stat().st_size <= 200_000 for path in found)
+
+
 def commands() -> list[Any]:
     return [
         pytest.param(command, id=f"{page.name}:{command}")

@@ -106,6 +106,11 @@ def _replicas(view: AppView, most: int) -> tuple[str, Sequence[int]] | None:
     return view.roles[0].role, [replica.id for replica in view.roles[0].replicas[:most]]
 
 
+def _how(view: AppView) -> tuple[bool, bool]:
+    """Return what decides of whom the last line is read: whether it is over, and whether a replica has failed."""
+    return view.is_over, view.tally.failed > 0
+
+
 @dataclass(slots=True)
 class LastLines:
     """Reads the last line of each app that is seen, a few at a time; of one that runs every minute.
@@ -119,7 +124,9 @@ class LastLines:
     source: MonitorSource
     table: LiveTable
     changed: Callable[[], None]
-    _read: dict[str, tuple[float, bool]] = field(default_factory=dict[str, tuple[float, bool]])
+    _read: dict[str, tuple[float, tuple[bool, bool]]] = field(
+        default_factory=dict[str, tuple[float, tuple[bool, bool]]]
+    )
 
     async def run(self, visible: Callable[[], list[str]]) -> None:
         """Read until cancelled.
@@ -140,13 +147,13 @@ class LastLines:
     def _is_due(self, view: AppView) -> bool:
         if view.started_at is None and not view.replicas:  # it has not run, or is not looked into yet
             return False
-        when, was_over = self._read.get(view.handle, (-AGAIN, False))
-        if was_over:
-            return False
-        return view.is_over or self.source.clock.monotonic() - when >= AGAIN
+        when, how = self._read.get(view.handle, (-AGAIN, None))
+        if how != _how(view):
+            return True
+        return not view.is_over and self.source.clock.monotonic() - when >= AGAIN
 
     async def _read_one(self, view: AppView) -> None:
-        self._read[view.handle] = self.source.clock.monotonic(), view.is_over
+        self._read[view.handle] = self.source.clock.monotonic(), _how(view)
         try:
             lines = self.source.log_lines([view.handle], tail_lines=1, replicas=_replicas(view, 1))
             last = LogView(kept=1)

@@ -59,7 +59,7 @@ def test_it_has_the_keys_of_any_monitor(cli: Cli) -> None:
         terminal.until(lambda screen: screen.shows("> job1") or screen.shows("> job0"))
         terminal.press("f")
         terminal.until(lambda screen: screen.shows("showing 1 of 2, failed only"))
-        assert terminal.screen[3].startswith("> job1-1 ")
+        terminal.until(lambda screen: screen.screen[3].startswith("> job1-1 "))
         terminal.press("f/JOB0\r")
         terminal.until(lambda screen: screen.shows("showing 1 of 2, with 'JOB0'"))
         terminal.press(" ")

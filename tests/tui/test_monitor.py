@@ -57,6 +57,31 @@ async def test_columns_tell_age_replicas_and_the_last_line(rig: Rig) -> None:
         assert age[-1] in "sm"
 
 
+async def test_the_last_line_of_a_replica_that_has_failed_is_read_at_once(rig: Rig) -> None:
+    clock = rig.runner.clock = VirtualClock()
+    handle = await rig.run(name="train", replicas=2)
+    service = rig.service(handle)
+    service.say(handle.app_id, "all is well\n", k=0)
+    async with monitoring(rig, [handle]) as seen:
+        await eventually(lambda: seen.app.table.view(handle) is not None)
+        await clock.advance(2)
+        await eventually(lambda: (view := seen.app.table.view(handle)) and view.last_line == "all is well")
+        service.say(handle.app_id, "no memory\n", k=1)
+        service.exit(handle.app_id, 3, k=1)
+        await eventually(lambda: (view := seen.app.table.view(handle)) and view.tally.failed)
+        await clock.advance(2)
+        await eventually(lambda: (view := seen.app.table.view(handle)) and view.last_line == "no memory")
+
+
+async def test_names_are_ids_where_two_apps_have_the_same(rig: Rig) -> None:
+    one, other, third = [await rig.run(name=name) for name in ("twin", "twin", "only")]
+    async with monitoring(rig) as seen:
+        await eventually(lambda: {one.app_id, other.app_id, "only"} == {*seen.names})
+        await seen.press("slash", *"only", "enter", "c")
+        await seen.shows("cancel only?", "over")
+        assert third in seen.over
+
+
 async def test_a_text_filters_while_it_is_typed(rig: Rig) -> None:
     await rig.run(name="train")
     await rig.run(name="eval")
@@ -265,6 +290,47 @@ async def test_the_log_scrolls_back_and_tells_what_is_new(rig: Rig) -> None:
         await seen.press("tab", "j", "tab", "q")
         assert seen.app.log_view is None
         assert seen.app.is_running
+
+
+async def test_long_lines_are_read_to_their_ends(rig: Rig) -> None:
+    handle = await rig.run(name="train", replicas=12)
+    rig.service(handle).say(handle.app_id, f"begin{'-' * 300}end\n", k=3)
+    rig.service(handle).say(handle.app_id, "short\n", k=11)
+    async with monitoring(rig) as seen:
+        await eventually(lambda: (view := seen.app.table.view(handle)) and len(view.replicas) == 12)
+        await seen.press("enter")
+        await seen.shows("2 lines", "log-title")
+        assert [12, 12] == [line.index("| ") + 4 for line in seen.pane("log").splitlines()], "names are aligned"
+        assert "end" not in seen.pane("log")
+        await seen.press(*["right"] * 12)
+        assert "from column 241" in seen.pane("log-title")
+        assert "end" in seen.pane("log")
+        assert "main/11 |" in seen.pane("log")
+        await seen.press("left")
+        assert "from column 221" in seen.pane("log-title")
+        rig.service(handle).exit(handle.app_id, 1, k=3)
+        await seen.shows("0/1/12")
+        await seen.press("tab", "space")
+        await seen.shows("begin", "over")
+        assert "end" in seen.over
+
+
+async def test_the_log_may_have_the_whole_screen(rig: Rig) -> None:
+    handle = await rig.run()
+    for number in range(50):
+        rig.say(handle, f"line {number}")
+    async with monitoring(rig) as seen:
+        await eventually(lambda: seen.rows)
+        await seen.press("z", "enter")
+        await seen.shows("50 lines", "log-title")
+        half = len(seen.pane("log").splitlines())
+        await seen.press("z")
+        await eventually(lambda: len(seen.pane("log").splitlines()) > 3 * half // 2)
+        for back in ("tab", "q"):
+            await seen.press(back)
+            await eventually(lambda: seen.app.query_one("#table").size.height > 10)
+            await seen.press("tab", "z")
+        assert seen.app.log_view is None
 
 
 async def test_the_log_keeps_so_many_lines_and_says_so(rig: Rig) -> None:
