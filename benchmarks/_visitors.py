@@ -61,7 +61,7 @@ async def _visit(url: str, path: str, number: int) -> None:
         head += f"Cookie: {cookie[1].decode()}\r\n"
     loop = asyncio.get_running_loop()
     for _ in range(number):
-        transport, _ = await loop.create_connection(_Page, parts.hostname, parts.port)
+        transport, _ = await loop.create_connection(_Page, parts.hostname or "", parts.port or 0)
         transport.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
     asked = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin)

@@ -120,8 +120,10 @@ class _Source:
         return self._changes
 
     async def list(self, *, limit: int) -> AppList:
-        names = {"name": "app", "session": "me", "created_at": self._born}
-        return AppList(ListAppResponse(each.app_id, STATES[0], each, **names) for each in self.handles)
+        return AppList(
+            ListAppResponse(each.app_id, STATES[0], each, name="app", session="me", created_at=self._born)
+            for each in self.handles
+        )
 
     def log_lines(self, handles: Sequence[str], **query: object) -> LogStream:
         return stream_of([Flood(0)])
@@ -274,7 +276,7 @@ def _recorded() -> Iterator[Script]:
 
 
 async def _memory() -> tuple[int, int, int]:
-    """Return the bytes that all apps take, those that all pages add, and those of a flood with far more than is kept."""
+    """Return the bytes of all apps, what all pages add, and what a flood of far more than is kept adds."""
     tracemalloc.start()
     try:
         source = _Source()
