@@ -100,7 +100,7 @@ def test_states_take_turns(staged: Cli) -> None:
             )
             terminal.until(lambda screen, count=count: count == len(lines(screen)))  # type: ignore[misc]
             terminal.until(
-                lambda screen, word=state.upper(): all(word in line for line in lines(screen))  # type: ignore[misc]
+                lambda screen, state=state: all(state.upper() in line for line in lines(screen))  # type: ignore[misc]
             )
             assert terminal.shows("30 apps: 3 succeeded, 3 failed, 24 running")
         terminal.press("\x1b")
