@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -159,7 +159,7 @@ def keep(name: str, picture: bytes, text: str = "") -> None:
 
 
 @contextmanager
-def terminal(home: Path, columns: int, lines: int) -> Iterator[Terminal]:
+def terminal(home: Path, columns: int, lines: int) -> Generator[Terminal]:
     shell = Terminal(home, columns, lines)
     try:
         yield shell

@@ -99,9 +99,8 @@ def test_states_take_turns(staged: Cli) -> None:
                 lambda screen, told=f"showing {count} of 30, {state} only": screen.shows(told)  # type: ignore[misc]
             )
             terminal.until(lambda screen, count=count: count == len(lines(screen)))  # type: ignore[misc]
-            word = state.upper()
             terminal.until(
-                lambda screen, word=word: all(word in line for line in lines(screen))  # type: ignore[misc]
+                lambda screen, state=state: all(state.upper() in line for line in lines(screen))  # type: ignore[misc]
             )
             assert terminal.shows("30 apps: 3 succeeded, 3 failed, 24 running")
         terminal.press("\x1b")
