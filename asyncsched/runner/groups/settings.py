@@ -172,7 +172,7 @@ def _asked(cfg: Callable[[int], Cfg], attempt: int) -> Cfg:
         error.add_note(f"cfg({attempt}), the function of the attempt, raised it ({type(error).__name__})")
         raise
     if given is None or isinstance(given, Mapping) or (dataclasses.is_dataclass(given) and not isinstance(given, type)):
-        return cast("Cfg", given)
+        return given
     if inspect.iscoroutine(given):
         given.close()
         raise UsageError("cfg must be a function of the attempt that does not wait", fix="write def, not async def")
