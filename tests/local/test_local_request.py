@@ -192,7 +192,9 @@ async def test_an_image_may_be_a_directory(home: Path, tmp_path: Path) -> None:
             assert [str(image)] if told is None else [str(image), f"{told} {image}"] == said
 
 
-@pytest.mark.parametrize(("image", "why"), [("relative", "must be an absolute path"), ("/no/such/image", "must be a directory")])
+@pytest.mark.parametrize(
+    ("image", "why"), [("relative", "an absolute path"), ("/no/such/image", "must be a directory")]
+)
 async def test_an_image_that_is_no_directory_is_refused(home: Path, image: str, why: str) -> None:
     async with LocalScheduler("session", LocalDirectoryImageProvider) as scheduler:
         with pytest.raises(ConfigError, match=why):

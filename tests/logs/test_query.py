@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -110,9 +111,14 @@ def test_wrong_arguments_are_refused_at_the_call(wrong: dict[str, object]) -> No
         make_query("app", clock=CLOCK, **wrong)  # type: ignore[arg-type]  # that is the point
 
 
-def test_streams_that_the_service_cannot_tell_apart_are_refused() -> None:
-    with pytest.raises(ValueError, match="stderr"):
-        check_stream(make_query("app", streams=Stream.STDERR, clock=CLOCK), [Stream.COMBINED])
+@pytest.mark.parametrize(("schedulers", "whose"), [(["a"], "a"), ({"b", "a"}, "one of a, b")])
+def test_streams_that_a_scheduler_cannot_separate_are_refused(schedulers: Collection[str], whose: str) -> None:
+    wanted = make_query("app", streams=Stream.STDERR, clock=CLOCK)
+    with pytest.raises(ValueError, match="cannot separate") as caught:
+        check_stream(wanted, [Stream.COMBINED], schedulers)
+
+    expected = f"{whose} cannot separate stdout from stderr; got streams=stderr; use streams=Stream.COMBINED"
+    assert expected == str(caught.value)
 
 
 def test_none_means_all_and_an_empty_name_too() -> None:
