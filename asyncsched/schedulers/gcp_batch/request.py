@@ -119,7 +119,7 @@ def check_unrenamed(job: GCPBatchJob, app_id: str) -> None:
     if job.ref.app_id != app_id:
         raise UsageError(
             f"the request names the job {job.ref.app_id}, but the app's id is {app_id}",
-            why="the id is fixed at the dry-run",
+            why="the dry-run fixes the id",
             fix="do not change request.name, request.project and request.location, or dry-run again",
         )
 

@@ -203,7 +203,7 @@ class SubmitContract:
         with pytest.raises(UsageError) as caught:
             await rig.scheduler.schedule(info)
         assert f"the request has the app id {other.app_id}, but its dry-run has {info.app_id}" in str(caught.value)
-        assert "the id is fixed at the dry-run" == caught.value.why
+        assert "the dry-run fixes the id" == caught.value.why
         assert [None, None] == [await rig.scheduler.describe(each.app_id) for each in (info, other)]
 
     async def test_a_submit_that_fails_half_way_leaves_nothing(self, rig: ContractRig) -> None:
