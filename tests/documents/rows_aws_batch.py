@@ -157,7 +157,7 @@ async def app_ids(way: Way) -> None:
 @row("aws_batch", "Only both streams together can be read.", backend=BACKEND)
 async def combined(way: Way) -> None:
     scheduler = way.made(way.of(AWSBatchScheduler("session", StandIn(), StandIn())))
-    with pytest.raises(ValueError, match="combined"):
+    with pytest.raises(ValueError, match="COMBINED"):
         scheduler.log_iter("torchx:job-x1", "main", 0, streams=Stream.STDERR)
 
 

@@ -121,6 +121,8 @@ class GroupRules(RuleBasedStateMachine):
 
         async def within() -> None:
             await go()
+            if hasattr(self, "group"):  # a look for a cancellation reads a file in a thread: it takes real time
+                await eventually(lambda: self.group._engine.looking is None)
 
         self.loop.run_until_complete(within())
 

@@ -13,7 +13,6 @@ from asyncsched._typing import override
 from asyncsched.errors import AuthError, ClosedError, InvalidRequestError, UnavailableError
 from asyncsched.runner.groups.job import Job, Phase
 from asyncsched.specs import AppHandle, AppState, FailureCause
-from tests._support import eventually
 from tests.runner.groups_rig import GroupRig, GroupRules, work
 
 
@@ -136,11 +135,6 @@ class GroupMachine(GroupRules):
             self.rig.service.cancel(app_id)
 
         self.on_open(which, do)
-
-        async def looked() -> None:
-            await eventually(lambda: self.group._engine.looking is None)
-
-        self.run(looked)
 
     @rule(
         error=st.sampled_from([UnavailableError, InvalidRequestError]), operation=st.sampled_from(["submit", "commit"])
