@@ -108,6 +108,8 @@ class _Source:
         self._count = 0
         self._born = datetime.now(UTC)
         self._changes = _Changes(self)
+        names = {"name": "app", "session": "me", "created_at": self._born}
+        self._rows = [ListAppResponse(each.app_id, STATES[0], each, **names) for each in self.handles]
 
     def event(self, handle: str) -> AppEvent:
         """Return the next state of an app."""
@@ -120,8 +122,7 @@ class _Source:
         return self._changes
 
     async def list(self, *, limit: int) -> AppList:
-        names = {"name": "app", "session": "me", "created_at": self._born}
-        return AppList(ListAppResponse(each.app_id, STATES[0], each, **names) for each in self.handles)
+        return AppList(self._rows)
 
     def log_lines(self, handles: Sequence[str], **query: object) -> LogStream:
         return stream_of([Flood(0)])

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from asyncsched._tasks import BackgroundTasks
 from asyncsched.errors import AsyncSchedError, ConfigError
@@ -44,7 +45,7 @@ class WebLimits:
         linger: Seconds to keep a log that no page shows, for a page that comes back.
         look_every: Seconds between two searches for new apps.
         stall: Seconds after which a page that does not read is disconnected.
-        pace: The minimum of seconds between two messages to a page, unless one message cannot hold everything.
+        pace: Seconds between two rounds of messages to all pages, unless one message cannot hold everything.
     """
 
     apps: int = 10_000
@@ -79,6 +80,24 @@ class OpenPage:
         self.notes: list[str] = []
 
 
+class Message(NamedTuple):
+    """What was sent to one page, for others at the same place.
+
+    Attributes:
+        made_from: The place, and how far apps and the log were.
+        data: The message.
+        serial: The place's last change of an app, after it.
+        number: The place's last line, after it.
+        is_full: Whether more was waiting.
+    """
+
+    made_from: tuple[object, ...]
+    data: bytes
+    serial: int
+    number: int
+    is_full: bool
+
+
 class Hub:
     """The content of one server's pages.
 
@@ -101,6 +120,7 @@ class Hub:
         self.name = secrets.token_hex(4)
         self.pages: set[OpenPage] = set()
         self.notes: list[str] = []
+        self.latest: Message | None = None
         self._runner = runner
         self._handles = handles
         self._look_at = look or self._list
