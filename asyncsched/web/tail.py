@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from asyncsched._streams import Waiter
+from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.stream import LogStream
 from asyncsched.specs.to_plain import JsonValue
@@ -146,7 +147,7 @@ class Tail:
                     await budget.breathe()
                     while self._unread() > self._ahead:
                         await self._room.wait()
-        except Exception as error:  # noqa: BLE001 - a plugin's own, too
+        except AsyncSchedError as error:
             self._add(note_of(safe(str(error))))
         finally:
             self.ended = True
