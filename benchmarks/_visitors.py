@@ -53,7 +53,8 @@ class _Page(asyncio.Protocol):
 async def _visit(url: str, path: str, number: int) -> None:
     parts = urlsplit(url)
     head = f"Host: {parts.netloc}\r\nSec-Fetch-Site: same-origin\r\n"
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    host, port = parts.hostname or "", parts.port or 80
+    reader, writer = await asyncio.open_connection(host, port)
     writer.write(f"GET {parts.path}?{parts.query} HTTP/1.1\r\n{head}\r\n".encode())
     answer = await reader.readuntil(b"\r\n\r\n")
     writer.close()
@@ -61,7 +62,7 @@ async def _visit(url: str, path: str, number: int) -> None:
         head += f"Cookie: {cookie[1].decode()}\r\n"
     loop = asyncio.get_running_loop()
     for _ in range(number):
-        transport, _ = await loop.create_connection(_Page, parts.hostname or "", parts.port or 0)
+        transport, _ = await loop.create_connection(_Page, host, port)
         transport.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
     asked = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin)

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from asyncsched._typing import override
-from asyncsched.errors import ConfigError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.convert import AppEvent
-from asyncsched.runner.results import AppList
+from asyncsched.runner.listed_apps import ListedApps
+from asyncsched.runner.results import AppList, is_set_up
 from asyncsched.runner.shown_apps import ShownApps
 from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.responses import ListAppResponse
-from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState
 from asyncsched.views.answers import listed, with_listed
 from asyncsched.views.apps import app_view
@@ -24,15 +23,10 @@ from asyncsched.views.live_table import LiveTable
 if TYPE_CHECKING:
     from asyncsched.runner.groups.host import Host
 
-__all__ = ["LOOK_EVERY", "MOST", "LiveApps"]
+__all__ = ["MOST", "LiveApps"]
 
 MOST = 10_000
 """How many apps are shown, the newest; the others are counted."""
-
-LOOK_EVERY = 5.0
-"""Seconds between two lists for new apps; more if a list takes long."""
-
-LONGEST_PAUSE = 60.0
 
 
 class LiveApps(ShownApps):
@@ -62,10 +56,9 @@ class LiveApps(ShownApps):
         super().__init__(host, events, failures)
         self._watch = events
         self._fixed = frozenset(handles)
-        self._look = look
+        self._listed = None if look is None else ListedApps(look, host.clock)
         self._since_now = since_now
         self._most = most
-        self._rows: dict[str, ListAppResponse] = {}
         self._past: set[str] | None = None
         self._watched: set[str] = {*handles}
 
@@ -75,15 +68,16 @@ class LiveApps(ShownApps):
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(super().follow(table, changed, note))
-                if self._look is not None:
-                    group.create_task(self._keep_looking(self._look, table, changed))
+                if self._listed is not None:
+                    group.create_task(self._keep_looking(self._listed, table, changed))
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
     @override
     def _show(self, table: LiveTable, event: AppEvent) -> None:
         if event.handle in self._watched:
-            table.show(with_listed(app_view(event.handle, event.current), self._rows.get(event.handle)))
+            row = None if self._listed is None else self._listed.rows.get(event.handle)
+            table.show(with_listed(app_view(event.handle, event.current), row))
 
     @override
     def need(self, handles: Collection[str]) -> None:
@@ -93,42 +87,30 @@ class LiveApps(ShownApps):
             self._watched.update(new)
             self._watch.add(new)
 
-    async def _keep_looking(
-        self, look: Callable[[], Awaitable[AppList]], table: LiveTable, changed: Callable[[], None]
-    ) -> None:
-        while True:
-            began = self.clock.monotonic()
-            try:
-                rows = await look()
-            except Exception as error:  # noqa: BLE001 - a plugin's own, too: the next look may find more
+    async def _keep_looking(self, listed_apps: ListedApps, table: LiveTable, changed: Callable[[], None]) -> None:
+        async def take(rows: AppList) -> None:
+            for error in filter(is_set_up, rows.failures.values()):
                 self._failed(error)
-            else:
-                await self._take(rows, table)
+            found = await self._choose(rows, table)
+            await listed_apps.update(found, rows.failures, new, gone, self._fixed)
             changed()
-            took = self.clock.monotonic() - began
-            await self.clock.sleep(min(max(LOOK_EVERY, 5 * took), LONGEST_PAUSE))
 
-    async def _take(self, rows: AppList, table: LiveTable) -> None:
-        for error in rows.failures.values():
-            # One that is not installed or not configured here is not missed.
-            if not isinstance(error, ConfigError) and getattr(error, "is_set_up", True):
-                self._failed(error)
-        found = await self._choose(rows, table)
-        budget = budget_of(asyncio.get_running_loop())
-        for handle, row in found.items():
-            budget.begin()
-            if handle not in self._rows:
-                self._rows[handle] = row
-                view = table.view(handle)
-                table.show(listed(row) if view is None else with_listed(view, row))
-                if not row.state.is_terminal():
-                    self.need([handle])
-            await budget.breathe()
-        for handle in [*self._rows]:
-            budget.begin()
-            if handle not in found and AppHandle(handle).scheduler not in rows.failures and handle not in self._fixed:
-                self._forget(handle, table)
-            await budget.breathe()
+        def new(row: ListAppResponse) -> None:
+            if table.view(row.app_handle) is None:
+                table.show(listed(row))
+            if not row.state.is_terminal():
+                self.need([row.app_handle])
+
+        def gone(handle: str) -> None:
+            self._watched.discard(handle)
+            self._watch.discard(handle)
+            table.take_off(handle)
+
+        def failed(error: Exception) -> None:
+            self._failed(error)
+            changed()
+
+        await listed_apps.keep_looking(take, failed)
 
     async def _choose(self, rows: AppList, table: LiveTable) -> dict[str, ListAppResponse]:
         """Return the rows that are shown, and count the others."""
@@ -147,9 +129,3 @@ class LiveApps(ShownApps):
             await budget.breathe()
         table.left_out = others
         return found
-
-    def _forget(self, handle: str, table: LiveTable) -> None:
-        del self._rows[handle]
-        self._watched.discard(handle)
-        self._watch.discard(handle)
-        table.take_off(handle)

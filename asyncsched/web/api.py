@@ -145,6 +145,7 @@ class _Api:
 
     async def apps(self, request: web.Request) -> web.Response:
         """Return the rows of all apps, and their summary."""
+        await self._hub.refresh()
         rows = self._hub.board.since(0, self._hub.limits.apps).rows
         notes = encoded([*self._hub.notes])
         body = b'{"apps":[%s],"all":%s,"notes":%s}' % (b",".join(rows), self._hub.board.overview(), notes)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from asyncsched.specs.to_plain import JsonValue
-from asyncsched.web.hub import Hub, OpenPage
+from asyncsched.web.hub import Hub, Message, OpenPage
 from asyncsched.web.wire import encoded
 
 __all__ = ["StreamPlace", "is_at_end", "stream"]
@@ -96,7 +96,7 @@ async def stream(
                 page.reader.number = place.number
                 page.tail.advanced()
             if not is_full:
-                await asyncio.sleep(hub.limits.pace)
+                await asyncio.sleep(_until_next(hub.limits.pace))
         elif is_at_end(hub, page, place):
             await _send(write, _event("end", b"{}", place), limit)
             return
@@ -108,6 +108,11 @@ async def stream(
                 await _send(write, b": quiet\n\n", limit)
 
 
+def _until_next(pace: float) -> float:
+    """Return the seconds until all pages continue: together, because those at the same place get the same message."""
+    return pace - asyncio.get_running_loop().time() % pace if pace else 0.0
+
+
 async def _send(write: Callable[[bytes], Awaitable[None]], message: bytes, limit: float) -> None:
     async with asyncio.timeout(limit):
         await write(message)
@@ -115,6 +120,13 @@ async def _send(write: Callable[[bytes], Awaitable[None]], message: bytes, limit
 
 def _next(hub: Hub, page: OpenPage, place: StreamPlace) -> tuple[bytes, bool]:
     """Return the next message, and whether more is waiting."""
+    # What it is made of, and nothing else: other pages are often at the same place.
+    present = place.serial, place.tail, place.number, hub.board.serial, page.tail and page.tail.number
+    latest = hub.latest
+    if page.notes == hub.notes and latest is not None and latest.made_from == present:
+        place.serial, place.number = latest.serial, latest.number
+        return latest.data, latest.is_full
+    is_shared = page.notes == hub.notes
     message = b""
     changes = hub.board.since(place.serial, ROWS)
     if changes.rows or changes.serial != place.serial:
@@ -127,11 +139,13 @@ def _next(hub: Hub, page: OpenPage, place: StreamPlace) -> tuple[bytes, bool]:
     is_full = changes.serial != hub.board.serial
     if page.tail is not None:
         found = page.tail.after(place.number, BYTES)
-        if found.lines:
+        if found.size:
             place.number = found.number
-            data = b'{"missed":%d,"from":%d,"lines":[' % (found.missed, found.number - len(found.lines))
-            message += _event("lines", data + b",".join(found.lines) + b"]}", place)
+            data = b'{"missed":%d,"from":%d,"lines":[' % (found.missed, found.number - found.size)
+            message += _event("lines", data + found.lines + b"]}", place)
         is_full = is_full or place.number < page.tail.number
+    if is_shared:
+        hub.latest = Message(present, message, place.serial, place.number, is_full)
     return message, is_full
 
 

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import NamedTuple
 
 from asyncsched._tasks import BackgroundTasks
-from asyncsched.errors import AsyncSchedError, ConfigError
 from asyncsched.logs.loop_time import budget_of
-from asyncsched.runner.results import AppList
+from asyncsched.runner.listed_apps import ListedApps
+from asyncsched.runner.results import AppList, is_set_up
 from asyncsched.runner.runner import Runner
 from asyncsched.runner.watch import AppEventStream
 from asyncsched.schedulers.responses import ListAppResponse
@@ -44,7 +46,7 @@ class WebLimits:
         linger: Seconds to keep a log that no page shows, for a page that comes back.
         look_every: Seconds between two searches for new apps.
         stall: Seconds after which a page that does not read is disconnected.
-        pace: The minimum of seconds between two messages to a page, unless one message cannot hold everything.
+        pace: Seconds between two rounds of messages to all pages, unless one message cannot hold everything.
     """
 
     apps: int = 10_000
@@ -79,6 +81,24 @@ class OpenPage:
         self.notes: list[str] = []
 
 
+class Message(NamedTuple):
+    """What was sent to one page, for others at the same place.
+
+    Attributes:
+        made_from: The place, and how far apps and the log were.
+        data: The message.
+        serial: The place's last change of an app, after it.
+        number: The place's last line, after it.
+        is_full: Whether more was waiting.
+    """
+
+    made_from: tuple[object, ...]
+    data: bytes
+    serial: int
+    number: int
+    is_full: bool
+
+
 class Hub:
     """The content of one server's pages.
 
@@ -101,16 +121,20 @@ class Hub:
         self.name = secrets.token_hex(4)
         self.pages: set[OpenPage] = set()
         self.notes: list[str] = []
+        self.latest: Message | None = None
         self._runner = runner
         self._handles = handles
-        self._look_at = look or self._list
-        self._rows: dict[str, ListAppResponse] = {}
+        self._listed: ListedApps | None = None
+        if handles is None:
+            look_at = partial(look or self._list, self.limits.apps)
+            self._listed = ListedApps(look_at, runner.clock, self.limits.look_every)
         self._waiting: set[asyncio.Future[None]] = set()
         self._tails: dict[frozenset[str], Tail] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._lingering: dict[str, asyncio.TimerHandle] = {}
         self._tasks = BackgroundTasks(_log)
-        self._looked_for = asyncio.Event()
+        self._has_looked = asyncio.Event()
+        self._looked_at = -inf
         self._watch_is_over = False
         self._count = 0
         self._events: AppEventStream | None = None
@@ -121,8 +145,8 @@ class Hub:
         """Start watching."""
         events = self._events = self._runner.watch(self._handles or (), follow=self._handles is None)
         self._tasks.start(self._watch(events), name="watch of the page")
-        if self._handles is None:
-            self._tasks.start(self._keep_looking(events), name="list of the page")
+        if self._listed is not None:
+            self._tasks.start(self._keep_looking(self._listed, events), name="list of the page")
 
     async def close(self) -> None:
         """Stop everything; the apps keep running."""
@@ -148,7 +172,16 @@ class Hub:
 
     def look_again(self) -> None:
         """Search for new apps now."""
-        self._looked_for.set()
+        if self._listed is not None:
+            self._listed.look_again()
+
+    async def refresh(self) -> None:
+        """Search for new apps, if no page has had that done lately, and wait for what is found."""
+        if self._listed is None or self._runner.clock.monotonic() - self._looked_at < self.limits.look_every:
+            return
+        self._has_looked.clear()
+        self._listed.look_again()
+        await self._has_looked.wait()
 
     # Pages
 
@@ -226,42 +259,30 @@ class Hub:
     async def _list(self, most: int) -> AppList:
         return await self._runner.list(limit=most)
 
-    async def _keep_looking(self, events: AppEventStream) -> None:
-        while True:
-            self._looked_for.clear()
-            try:
-                await self._look(events)
-            except AsyncSchedError as error:
-                self._note(error)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.limits.look_every):
-                    await self._looked_for.wait()
-            while not self.pages:  # without pages, no service is queried
-                await self._looked_for.wait()
-                self._looked_for.clear()
+    async def _keep_looking(self, listed_apps: ListedApps, events: AppEventStream) -> None:
+        async def take(rows: AppList) -> None:
+            failures = filter(is_set_up, rows.failures.values())
+            self.notes = [safe(str(error)) for error in failures][:MOST_NOTES]
+            await listed_apps.update({row.app_handle: row for row in rows}, rows.failures, new, gone)
+            if not self.pages:  # without pages, no service is queried
+                listed_apps.is_wanted.clear()
+            self._looked_at = self._runner.clock.monotonic()
+            self._has_looked.set()
+            self._wake()
 
-    async def _look(self, events: AppEventStream) -> None:
-        budget = budget_of(asyncio.get_running_loop())
-        rows = await self._look_at(self.limits.apps)
-        # A scheduler that is not installed or configured here is not reported.
-        failed = {name: error for name, error in rows.failures.items() if not isinstance(error, ConfigError)}
-        self.notes = [safe(str(error)) for error in failed.values()][:MOST_NOTES]
-        found = {row.app_handle: row for row in rows}
-        for row in rows:
-            budget.begin()
-            if row.app_handle not in self._rows:
-                self._rows[row.app_handle] = row
-                self.board.show(listed(row))
-                events.add(row.app_handle)
-                await budget.breathe()
-        for handle in [*self._rows]:
-            budget.begin()
-            if handle not in found and AppHandle(handle).scheduler not in failed:
-                del self._rows[handle]
-                self.board.take_off(handle)
-                events.discard(handle)
-                await budget.breathe()
-        self._wake()
+        def new(row: ListAppResponse) -> None:
+            self.board.show(listed(row))
+            events.add(row.app_handle)
+
+        def gone(handle: str) -> None:
+            self.board.take_off(handle)
+            events.discard(handle)
+
+        def failed(error: Exception) -> None:
+            self._note(error)
+            self._has_looked.set()
+
+        await listed_apps.keep_looking(take, failed)
 
     async def _watch(self, events: AppEventStream) -> None:
         budget = budget_of(asyncio.get_running_loop())
@@ -271,12 +292,13 @@ class Hub:
                     event = await anext(events)
                 except StopAsyncIteration:
                     break
-                except AsyncSchedError as error:  # of one scheduler; the next steps belong to the others
+                except Exception as error:  # noqa: BLE001 - one scheduler's; the next steps belong to the others
                     self._note(error)
                     continue
                 budget.begin()
-                if self._handles is not None or event.handle in self._rows:
-                    self.board.show(with_listed(app_view(event.handle, event.current), self._rows.get(event.handle)))
+                row = None if self._listed is None else self._listed.rows.get(event.handle)
+                if row is not None or self._listed is None:
+                    self.board.show(with_listed(app_view(event.handle, event.current), row))
                     self._wake()
                 await budget.breathe()
         self._watch_is_over = True

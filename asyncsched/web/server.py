@@ -21,6 +21,8 @@ from asyncsched.web.security import Gate
 __all__ = ["PageServer", "serving"]
 
 HOST = "127.0.0.1"
+LONGEST_HEAD = 1 << 17
+"""Characters of a request's first line, which names all apps whose log is shown, and of each of its headers."""
 SHUTDOWN_TIMEOUT = 2.0
 """Seconds that answers in progress may take at the end; streams are closed before."""
 
@@ -75,7 +77,12 @@ async def serving(
     application = make_application(runner, hub, gate, pages, allow_submit=allow_submit)
     # The handler of a page that has gone is cancelled, which makes room for another page.
     app_runner = web.AppRunner(
-        application, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT
+        application,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+        max_line_size=LONGEST_HEAD,
+        max_field_size=LONGEST_HEAD,
     )
     try:
         await app_runner.setup()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from asyncsched._streams import Waiter
@@ -18,6 +19,8 @@ __all__ = ["Tail", "TailLines", "TailReader"]
 
 KEPT = 8 << 20
 """Bytes of lines that are kept for pages that come back."""
+PIECES = 16
+"""Full pieces of a log that are kept, for the other pages that get to the same position."""
 AHEAD = 1 << 20
 """Bytes to read ahead of the slowest page; the rest of the kept bytes is for pages whose connection broke."""
 
@@ -26,12 +29,14 @@ class TailLines(NamedTuple):
     """Some lines of a log.
 
     Attributes:
-        lines: The lines, as encoded JSON.
+        lines: The lines, as encoded JSON with commas between them.
+        size: How many they are.
         number: The number of the last of them in the log, counted from 1.
         missed: How many lines before them are no longer kept.
     """
 
-    lines: list[bytes]
+    lines: bytes
+    size: int
     number: int
     missed: int
 
@@ -72,7 +77,9 @@ class Tail:
         self._first = 0  # the number of the first kept line
         self._bytes = 0
         self._read_bytes = 0  # of all lines so far
+        self._pieces: dict[int, TailLines] = {}
         self._left_at = 0  # the position of the last page that has left
+        self._slowest = 0
         self._ends: deque[int] = deque()  # `_read_bytes` after each kept line
         self._room = Waiter()
 
@@ -94,31 +101,39 @@ class Tail:
         """Add a page that reads from a position."""
         reader = TailReader(number)
         self.readers.add(reader)
-        self._room.wake()
+        self.advanced()
         return reader
 
     def leave(self, reader: TailReader) -> None:
         """Remove a page; the log is read no further than the page can resume."""
         self.readers.discard(reader)
         self._left_at = reader.number
-        self._room.wake()
+        self.advanced()
 
     def after(self, number: int, most: int) -> TailLines:
         """Return the lines after a position: at most `most` bytes of them, but at least one line if there is one."""
+        piece = self._pieces.get(number)
+        if piece is not None:
+            return piece
         missed = max(self._first - number, 0)
         start = number + missed - self._first
         found: list[bytes] = []
         size = 0
-        for index in range(start, len(self._lines)):
-            line = self._lines[index]
+        for line in islice(self._lines, start, None):
             if found and size + len(line) > most:
                 break
             found.append(line)
             size += len(line)
-        return TailLines(found, number + missed + len(found), missed)
+        piece = TailLines(b",".join(found), len(found), number + missed + len(found), missed)
+        if piece.number < self.number and not missed:  # it is full: whoever asks next gets the same
+            self._pieces[number] = piece
+            if len(self._pieces) > PIECES:
+                del self._pieces[next(iter(self._pieces))]
+        return piece
 
     def advanced(self) -> None:
         """Continue, because a reader has advanced."""
+        self._slowest = min((reader.number for reader in self.readers), default=self._left_at)
         self._room.wake()
 
     async def read(self) -> None:
@@ -156,8 +171,7 @@ class Tail:
 
     def _unread(self) -> int:
         """Return how many bytes the slowest page has not read."""
-        number = min((reader.number for reader in self.readers), default=self._left_at)
-        if number >= self.number:
+        if self._slowest >= self.number:
             return 0
-        index = number - self._first
+        index = self._slowest - self._first
         return self._read_bytes - (self._ends[index - 1] if index > 0 else self._read_bytes - self._bytes)

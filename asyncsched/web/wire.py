@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 
 from asyncsched.logs.line import LogLine
@@ -88,15 +89,21 @@ def _time_of(line: TimeLine) -> dict[str, JsonValue]:
 def line_of(line: LogLine) -> dict[str, JsonValue]:
     """Return a line, or a gap between lines, for the page."""
     source = line.source
+    app, replica = _origin(source.app_id, source.role, source.replica)
     shown: dict[str, JsonValue] = {
-        "app": safe(source.app_id),
-        "from": safe(f"{source.role}/{source.replica}"),
+        "app": app,
+        "from": replica,
         "stream": source.stream.value,
         "at": None if line.ns is None else line.ns // 1_000_000,
     }
     if line.gap is not None:
         return {**shown, "text": safe(f"lines are missing: {line.gap.reason}"), "kind": "gap"}
     return {**shown, "text": _text(line)}
+
+
+@lru_cache(4096)  # each line has one, and few are different
+def _origin(app_id: str, role: str, replica: int) -> tuple[str, str]:
+    return safe(app_id), safe(f"{role}/{replica}")
 
 
 def note_of(text: str) -> dict[str, JsonValue]:

@@ -21,7 +21,6 @@ your own login in front of it before it does.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
@@ -33,19 +32,13 @@ from asyncsched import (
     AsyncSchedError,
     ConflictError,
     LogLine,
-    LogStream,
     Role,
     Runner,
     UnknownAppError,
     UsageError,
 )
-from asyncsched.runner import AppEventStream
 
 RUNNER = web.AppKey("runner", Runner)
-HEARTBEAT = 15.0
-"""Seconds after which a quiet stream says something, so that proxies keep it open and gone clients are noticed."""
-BATCH = 128
-"""Lines that are written at a time, at most."""
 
 routes = web.RouteTableDef()
 
@@ -96,46 +89,23 @@ async def cancel(request: web.Request) -> web.Response:
 @routes.get("/events")
 async def events(request: web.Request) -> web.StreamResponse:
     """Stream the states and the log lines of all apps that are named by `handle` until all have ended."""
-    runner, handles = request.app[RUNNER], request.query.getall("handle", [])
-    states, lines = runner.watch(handles), runner.log_lines(handles, should_tail=True)  # wrong handles raise here
+    activity = request.app[RUNNER].events(request.query.getall("handle", []))  # wrong handles raise here
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
-    farewell = _event("end", {})
-    try:
-        async with states, lines, asyncio.TaskGroup() as sending:
-            sending.create_task(_send_states(response, states))
-            sending.create_task(_send_lines(response, lines))
-    except* ConnectionError:
-        farewell = b""  # the client has gone
-    except* AsyncSchedError as failed:  # a service broke off, or this one is shutting down
-        farewell = _event("error", {"message": str(failed.exceptions[0])})
-    with contextlib.suppress(ConnectionError):
-        await response.write(farewell)
+    with contextlib.suppress(ConnectionError):  # the client has gone
+        async with activity:
+            try:
+                async for item in activity:
+                    if isinstance(item, LogLine):
+                        await response.write(_event("log", item.to_dict()))
+                    else:
+                        state = {"handle": item.handle, "state": item.state.name, "gone": item.gone}
+                        await response.write(_event("state", state))
+            except AsyncSchedError as error:  # a service broke off, or this one is shutting down
+                await response.write(_event("error", {"message": str(error)}))
+            else:
+                await response.write(_event("end", {}))
     return response
-
-
-async def _send_states(response: web.StreamResponse, states: AppEventStream) -> None:
-    async for change in states:
-        state = {"handle": change.handle, "state": change.state.name, "gone": change.gone}
-        await response.write(_event("state", state))
-
-
-async def _send_lines(response: web.StreamResponse, lines: LogStream) -> None:
-    ready: list[LogLine] = []
-    while True:
-        try:
-            async with asyncio.timeout(HEARTBEAT):  # a step that times out loses nothing
-                line = await anext(lines, None)
-        except TimeoutError:
-            await response.write(b": quiet\n\n")
-            continue
-        if line is not None:
-            ready.append(line)
-        if ready and (line is None or len(ready) >= BATCH or not lines.statistics().waiting):
-            await response.write(b"".join(_event("log", each.to_dict()) for each in ready))
-            ready.clear()
-        if line is None:
-            return
 
 
 def _event(kind: str, data: object) -> bytes:

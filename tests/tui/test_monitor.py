@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from asyncsched.errors import PermissionDeniedError
-from asyncsched.runner.live_apps import LOOK_EVERY
+from asyncsched.runner.listed_apps import LOOK_EVERY
 from asyncsched.specs import AppHandle
 from asyncsched.testing import VirtualClock
 from asyncsched.tui.app import INTERRUPTED

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from typing import Any
+from typing import Any, cast
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 
 from asyncsched.errors import AuthError
+from asyncsched.runner import AppList
 from asyncsched.specs import AppDef, AppHandle, Role
 from asyncsched.web.hub import Hub, OpenPage, WebLimits
 from tests._support import WITHIN, eventually
@@ -344,6 +346,49 @@ async def test_a_scheduler_that_cannot_be_asked_is_a_note(rig: Rig, serve: Serve
 
     assert "you may not look" in page.notes[0]
     assert {handle: "RUNNING"} == page.states()
+
+
+async def test_a_look_that_fails_is_followed_by_others(rig: Rig, serve: Serve) -> None:
+    handle = await rig.run()
+    failures: list[Exception] = [KeyError("a plugin's own"), AuthError("you may not look", backend="fake")]
+
+    async def look(most: int) -> AppList:
+        if failures:
+            raise failures.pop()
+        return await rig.runner.list(limit=most)
+
+    async with serve(look=look, limits=QUICK) as visitor:
+        page = Visit()
+        await page.read(visitor, until=lambda: page.apps)
+
+    assert {handle: "RUNNING"} == page.states()
+
+
+async def test_a_log_that_fails_says_why(rig: Rig, visitor: Visitor) -> None:
+    handle = await rig.run()
+    rig.push.fail("logs", cast("AuthError", RuntimeError("a plugin's own")))
+    rig.exit(handle)
+    page = Visit()
+    await page.read(visitor, handle, until=lambda: page.lines)
+
+    assert "main/0 broke off: a plugin's own" in page.lines[0]
+
+
+async def test_rows_are_found_without_a_page(rig: Rig, serve: Serve) -> None:
+    one = await rig.run()
+    async with serve(limits=WebLimits(look_every=0.0)) as visitor:
+        assert [one] == [app["handle"] for app in (await visitor.told("GET", "/api/apps"))["apps"]]
+        await eventually(lambda: not visitor.server.hub.pages)
+        other = await rig.run("polled")
+        assert {one, other} == {app["handle"] for app in (await visitor.told("GET", "/api/apps"))["apps"]}
+
+
+async def test_as_many_logs_as_a_page_selects_fit_into_a_request(visitor: Visitor) -> None:
+    handles = [f"push://{'s' * 60}/{'a' * 60}{number}" for number in range(visitor.server.hub.limits.selected)]
+    query = "&".join(f"log={quote(handle, safe='')}" for handle in handles)
+
+    async with visitor.request("GET", f"/api/events?{query}", SAME_SITE) as answer:
+        assert 200 == answer.status
 
 
 async def test_the_end_of_the_server_ends_the_streams_and_no_app(rig: Rig, serve: Serve) -> None:

@@ -388,7 +388,9 @@ function connect() {
   on("log", (told) => {
     if (told.anew) clearLog();
     if (told.apps_anew) apps.clear();
-    $("title").textContent = chosen.size ? (chosen.size === 1 ? "log" : `log of ${chosen.size} apps`) : "log: select an app";
+    const [one] = chosen;
+    const whose = chosen.size === 1 ? (apps.has(one) ? apps.get(one).app : "one app") : `${chosen.size} apps`;
+    $("title").textContent = chosen.size ? `log of ${whose}` : "log: select an app";
     tellLink("live");
   });
   on("apps", (told) => {
