@@ -5,6 +5,7 @@ is cancelled is written to the file ``STAGE_CANCELLED``. ``STAGE_NAME``, ``STAGE
 apps and their roles are named and why they failed: an app of somebody else may have any text there. ``STAGE_SAYS`` is
 what they write. Each has ``STAGE_REPLICAS``; of those that fail with several, the fourth and the sixth do, and one more
 by a signal. ``STAGE_AGAIN`` is what each writes first in a second attempt, before which the first has failed.
+``STAGE_AGE`` is how many seconds ago they were launched.
 """
 
 from __future__ import annotations
@@ -21,9 +22,16 @@ from asyncsched.schedulers import ListAppResponse
 from asyncsched.testing import FakeScheduler, FakeService
 
 
+class Ago(Clock):
+    """A clock that is some seconds behind."""
+
+    def time_ns(self) -> int:
+        return super().time_ns() - int(os.environ.get("STAGE_AGE", "0")) * 10**9
+
+
 class Stage(FakeScheduler):
     def __init__(self, session_name: str) -> None:
-        super().__init__(session_name, FakeService(Clock()))
+        super().__init__(session_name, FakeService(Ago()))
         self.backend = "stage"
         self._is_set = False
 
