@@ -37,6 +37,9 @@ LISTED_BY: Mapping[str, Mapping[str, str]] = {
 }
 """Run options that select where to list, and the scheduler parameters that do the same in asyncsched."""
 
+LISTED_IN: Mapping[str, tuple[str, int]] = {"aws_batch": ("queue", 0), "gcp_batch": ("location", 1)}
+"""Run options that an app's id tells, and which part of the id between colons: `list` shows only these apps."""
+
 OTHER_NAMES: Mapping[str, Mapping[str, str]] = {"slurm": {"mail-user": "mail_user", "mail-type": "mail_type"}}
 """Run options that TorchX spells differently."""
 
@@ -189,7 +192,7 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
         """Return one row for each app that was submitted through asyncsched, newest first.
 
         Args:
-            cfg: Run options; a project, a namespace and a queue select where to list.
+            cfg: Run options; a project, a location, a namespace and a queue select where to list.
         """
         given = cfg or {}
         elsewhere = {to: given[name] for name, to in LISTED_BY.get(self.backend, {}).items() if given.get(name)}
@@ -198,8 +201,9 @@ class AsyncSchedScheduler(Scheduler[Mapping[str, CfgVal]]):
                 rows = there.list()
         else:
             rows = self._facade.list()
-        queue = given.get("queue") if self.backend == "aws_batch" else None
-        return [from_row(row) for row in rows if not queue or row.app_id.startswith(f"{queue}:")]
+        option, part = LISTED_IN.get(self.backend, ("", 0))
+        only = given.get(option)
+        return [from_row(row) for row in rows if not only or row.app_id.split(":")[part : part + 1] == [only]]
 
 
 class _Texts(Iterator[str]):

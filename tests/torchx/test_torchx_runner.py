@@ -275,3 +275,23 @@ for backend, cfg in [("gcp_batch", {"project": "p"}), ("kubernetes", {"namespace
 print(made)
 """
     assert "[{}, {'project': 'p'}, {}, {'namespaces': 'n'}, {}]\n" == run(torchx, program)
+
+
+def test_a_list_shows_the_apps_where_its_options_say(torchx: TorchX) -> None:
+    program = """
+from asyncsched import specs
+from asyncsched.clock import Clock
+from asyncsched.torchx.scheduler import AsyncSchedScheduler
+from asyncsched.testing import FakeScheduler, FakeService
+service = FakeService(Clock(), start_delay=None)
+for app_id in ("p:us-central1:a", "p:europe-west1:b", "q:europe-west1:c", "europe-west1:d"):
+    service.launch(app_id, specs.AppDef("x", [specs.Role("main", "", entrypoint="x")]), "old", "")
+for backend, cfg in [
+    ("gcp_batch", {"location": "europe-west1"}), ("aws_batch", {"queue": "europe-west1"}), ("slurm", {"queue": "p"}),
+    ("gcp_batch", {"location": "us"}), ("gcp_batch", {"location": None}),
+]:
+    scheduler = AsyncSchedScheduler(backend, "me", lambda **_: FakeScheduler("me", service))
+    print(*sorted(row.app_id[-1] for row in scheduler.list(cfg)))
+    scheduler.close()
+"""
+    assert ["b c", "d", "a b c d", "", "a b c d"] == run(torchx, program).splitlines()
