@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import cast
 
 from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
@@ -26,6 +27,7 @@ __all__ = [
     "check_group",
     "check_image",
     "check_name",
+    "check_prune",
     "check_role",
     "check_roles",
     "check_rows",
@@ -173,22 +175,37 @@ def check_app_ids(app_ids: object) -> list[str]:
 
 def check_rows(states: object, since: object, limit: object) -> None:
     """Raise UsageError for wrong filters of a list of apps."""
-    wanted = "a collection of AppState"
-    if isinstance(states, (AppState, str)):
-        named = states if isinstance(states, AppState) else AppState.__members__.get(states.upper())
-        raise unexpected(
-            "states", states, wanted, f"write states=[AppState.{'RUNNING' if named is None else named.name}]"
-        )
-    if states is not None and not isinstance(states, Iterable):
-        raise unexpected("states", states, wanted, "write states=[AppState.RUNNING]")
-    for state in () if states is None else cast("Iterable[object]", states):
-        if not isinstance(state, AppState):
-            raise UsageError(f"states must be {wanted}, got one with {kind(state)}", fix="write AppState.RUNNING")
+    if states is not None:
+        _check_states(states, AppState.RUNNING)
     check_time("since", since)
     if limit is not None and not _is_number(limit, int):
-        raise unexpected("limit", limit, "a whole number, at least 0")
+        raise unexpected("limit", limit, "a whole number of at least 0")
     if limit is not None and cast("int", limit) < 0:
         raise UsageError(f"limit must be at least 0, got {limit}", fix="leave it out for all")
+
+
+def check_prune(older_than: object, states: object) -> None:
+    """Raise UsageError or ConfigError for wrong arguments of `prune`."""
+    if not isinstance(older_than, timedelta):
+        raise unexpected("older_than", older_than, "a timedelta", "write timedelta(days=7) for a week")
+    if older_than < timedelta(0):
+        raise ConfigError(f"older_than must be at least 0, got {older_than}")
+    _check_states(states, AppState.FAILED)
+    if running := [state.name for state in cast("Iterable[AppState]", states) if not state.is_terminal()]:
+        raise ConfigError(f"states must be final states of an app, got {', '.join(running)}")
+
+
+def _check_states(states: object, example: AppState) -> None:
+    wanted = "a collection of AppState"
+    if isinstance(states, (AppState, str)) or not isinstance(states, Iterable):
+        meant = AppState.__members__.get(states.upper()) if isinstance(states, str) else states
+        named = meant if isinstance(meant, AppState) else example
+        raise unexpected("states", states, wanted, f"write states=[AppState.{named.name}]")
+    for state in cast("Iterable[object]", states):
+        if not isinstance(state, AppState):
+            raise UsageError(
+                f"states must be {wanted}, got one with {kind(state)}", fix=f"write AppState.{example.name}"
+            )
 
 
 def check_group(group: object) -> None:
@@ -242,7 +259,7 @@ def _check_numbers(who: str, role: Role) -> None:
     for name, least in (("num_replicas", 1), ("max_retries", 0)):
         number: object = getattr(role, name)
         if not _is_number(number, int) or cast("int", number) < least:
-            raise _wrong(name, who, f"a whole number, at least {least}", _shown(number))
+            raise _wrong(name, who, f"a whole number of at least {least}", _shown(number))
 
 
 def _is_number(value: object, *types: type) -> bool:
