@@ -250,7 +250,7 @@ async def test_an_app_that_goes_away_is_unknown_and_says_why(rig: Rig) -> None:
 
     assert status is not None
     assert AppState.UNKNOWN is status.state
-    assert "does not know it any more; its last state was RUNNING" in status.msg
+    assert "no longer knows it; its last state was RUNNING" in status.msg
 
 
 async def test_wait_all_over_several_schedulers(rig: Rig) -> None:

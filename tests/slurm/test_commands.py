@@ -666,7 +666,7 @@ async def test_a_submitter_whose_working_directory_is_gone_is_told(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
 
-    with pytest.raises(ConfigError, match="working directory does not exist any more"):
+    with pytest.raises(ConfigError, match="working directory no longer exists"):
         await scheduler.submit(app("true"), {"job_dir": "relative"})
 
 

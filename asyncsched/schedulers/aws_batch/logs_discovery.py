@@ -182,7 +182,7 @@ class StreamDiscovery:
         return bool(groups)
 
     def forget(self, stream: str) -> None:
-        """Forget a stream that has no readers any more."""
+        """Forget a stream that no longer has readers."""
         self._existing.discard(stream)
         self._ended.discard(stream)
         self._never.discard(stream)
