@@ -116,18 +116,18 @@ class _LoopThread:
 
     def _enter(self, call: _Call[Any]) -> asyncio.AbstractEventLoop:
         if self._stopping:
-            raise ClosedError("it is closed", fix="make a new one")
+            raise ClosedError("this object is closed", fix="make a new one")
         if self._pid != os.getpid():  # checked before taking the lock, which a thread of the parent may hold
             raise UsageError(
                 "this object belongs to the parent process", why="its thread was not forked", fix="make one after fork"
             )
         if threading.current_thread() is self._thread:
             raise UsageError(
-                "a blocking call inside the loop that it waits for", fix="await the coroutine there instead"
+                "a blocking call cannot run in the loop that it waits for", fix="await the coroutine there instead"
             )
         with self._lock:
             if self._stopping:
-                raise ClosedError("it is closed", fix="make a new one")
+                raise ClosedError("this object is closed", fix="make a new one")
             if self._loop is None:
                 self._loop = self._start()
             self._calls.add(call)
@@ -171,7 +171,7 @@ class _LoopThread:
         if stopping or self._loop is None:
             return
         for call in calls:
-            call.fail(ClosedError("it was closed during this call"))
+            call.fail(ClosedError("this object was closed during the call"))
         self._loop.call_soon_threadsafe(self._stop.set)
 
     def join(self, timeout: float = EXIT_TIMEOUT) -> None:

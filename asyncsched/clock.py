@@ -63,6 +63,15 @@ class Clock:
         finally:
             timer.cancel()
 
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
+        """Wait until `event` is set, and set it after `seconds`; None waits without a limit."""
+        timer = None if seconds is None else self.call_later(seconds, event.set)
+        try:
+            await event.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
     def timeout(self, seconds: float | None) -> Timeout:
         """Return an async context manager that raises TimeoutError if its body waits longer than this."""
         return Timeout(self.call_later, seconds)

@@ -177,8 +177,8 @@ def _processes_on(h: str) -> int:
 def _names(name: str, script: str | None, module: str | None) -> tuple[str, str]:
     """Return the experiment and the run; the name may be run, /run, experiment/ or experiment/run."""
     if (script is None) == (module is None):
-        given = "both were given" if script else "neither was given"
-        raise ComponentError("a job runs a script or a module", why=given, fix="give exactly one of --script and -m")
+        given = "both" if script else "neither"
+        raise ComponentError(f"a job needs exactly one of --script and -m, got {given}")
     experiment, slash, run = name.rpartition("/")
     from_program = PurePath(script).stem if script else (module or "").rpartition(".")[2]
     return (experiment if slash else "") or DEFAULT_EXPERIMENT, run or from_program

@@ -115,9 +115,8 @@ def python(
     given = [option for option in (m and ["-m", m], c and ["-c", c], script and [script]) if option]
     if len(given) != 1:
         raise ComponentError(
-            "utils.python runs one thing",
-            why=f"{len(given) or 'none'} of -m, -c and --script were given",
-            fix="give exactly one of them",
+            f"utils.python needs exactly one of -m, -c and --script, got {len(given)}",
+            fix="write for example -m my.module, or --script train.py",
         )
     return _app(
         name,

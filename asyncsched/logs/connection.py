@@ -269,13 +269,10 @@ class ConnectionSource(LogSource):
 
     async def _pause(self, seconds: float | None) -> None:
         """Wait `seconds`, or until `observe` or `finish` is called; None waits for those only."""
-        timer = None if seconds is None else self._clock.call_later(seconds, self._told.set)
         try:
-            await self._told.wait()
+            await self._clock.wait(self._told, seconds)
         finally:
             self._told.clear()
-            if timer is not None:
-                timer.cancel()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

@@ -225,7 +225,8 @@ class LogHub(abc.ABC):
     async def _run(self) -> None:
         try:
             while True:
-                await self._pause(self._interval)
+                self._wake.clear()
+                await self.clock.wait(self._wake, self._interval)
                 while (pause := await self._round()) is not None:
                     await self.clock.sleep(pause)  # without the interval on top, since the next try may work
         except Exception as error:  # noqa: BLE001 - readers must get the error, not wait forever
@@ -272,11 +273,3 @@ class LogHub(abc.ABC):
                 parts.setdefault(source, []).append(event)
         for source, events in parts.items():
             source.offer(events)
-
-    async def _pause(self, seconds: float) -> None:
-        self._wake.clear()
-        timer = self.clock.call_later(seconds, self._wake.set)
-        try:
-            await self._wake.wait()
-        finally:
-            timer.cancel()

@@ -11,7 +11,7 @@ from asyncsched.specs.state import AppState, AppStatus
 
 __all__ = ["AppEvent", "app_def_of", "app_event", "status_of"]
 
-GONE = "the scheduler does not know it any more"
+GONE = "the scheduler no longer knows it"
 
 
 class AppEvent(NamedTuple):
@@ -36,7 +36,7 @@ class AppEvent(NamedTuple):
         return AppState.UNKNOWN if self.current is None else self.current.state
 
     def is_terminal(self) -> bool:
-        """Tell whether this is the app's last event: the app has ended, or its scheduler does not know it any more."""
+        """Tell whether this is the app's last event: the app has ended, or its scheduler no longer knows it."""
         return self.gone or self.state.is_terminal()
 
 

@@ -66,11 +66,7 @@ class ListedApps:
             else:
                 await take(rows)
             took = self._clock.monotonic() - began
-            timer = self._clock.call_later(min(max(self._every, 5 * took), LONGEST_PAUSE), self._again.set)
-            try:
-                await self._again.wait()
-            finally:
-                timer.cancel()
+            await self._clock.wait(self._again, min(max(self._every, 5 * took), LONGEST_PAUSE))
 
     async def update(
         self,

@@ -195,7 +195,7 @@ class _BlockingScheduler(Scheduler[Any, Any]):
                 make_app_handle(self.backend, self.session_name, app_id)
             except ValueError as error:
                 why = f"schedule returned {app_id!r}"
-                raise SchedulerError(f"{self.backend} gave no id for the app", why=why, backend=self.backend) from error
+                raise SchedulerError(f"{self.backend} returned no app id", why=why, backend=self.backend) from error
         self._infos.pop(info.app_id, None)
         _keep(self._ids, info.app_id, app_id)
         if info.app is not None:

@@ -33,8 +33,8 @@ def _check(what: str, texts: Iterator[tuple[str, str]]) -> None:
     for place, text in texts:
         if half := half_character(text):
             raise ConfigError(
-                f"{what}: {place} has a text that cannot be kept",
-                why=f"{half}: it would be changed",
+                f"{what}: {place} cannot be encoded as UTF-8",
+                why=half,
                 fix="use text that UTF-8 can encode, such as base64 for other data",
             )
 

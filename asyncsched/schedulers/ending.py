@@ -8,7 +8,7 @@ from datetime import timedelta
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, SchedulerError
 from asyncsched.schedulers.hooks import TERMINAL, OptsT, RequestT, SchedulerHooks
-from asyncsched.schedulers.shape import check_app_ids
+from asyncsched.schedulers.shape import check_app_ids, check_prune
 from asyncsched.specs.state import AppState
 from asyncsched.specs.to_plain import JsonValue
 
@@ -72,13 +72,10 @@ class Ending(SchedulerHooks[OptsT, RequestT]):
             The ids of the removed apps.
 
         Raises:
-            ValueError: `older_than` is negative, or one of `states` is not final.
+            ConfigError: `older_than` is negative, or one of `states` is not final.
         """
         self._enter()
-        if older_than < timedelta(0):
-            raise ValueError(f"older_than must not be negative, got {older_than}")
-        if running := [state.name for state in states if not state.is_terminal()]:
-            raise ValueError(f"states must be final states of an app, got {', '.join(running)}")
+        check_prune(older_than, states)
         return await self._prune(older_than, frozenset(states))
 
     async def results(self, app_id: str) -> Mapping[tuple[str, int], JsonValue] | None:

@@ -248,7 +248,7 @@ class StateFeed:
             if self._due:
                 await self._ask_due()
                 continue
-            await self._wait(left)
+            await self._clock.wait(self._wake, left)
 
     async def _run_pushed(self) -> None:
         loop = asyncio.get_running_loop()
@@ -336,10 +336,3 @@ class StateFeed:
     def _end_all(self, error: AsyncSchedError) -> None:
         for subscription in list(self._watchers):  # including those that watch no app now
             subscription.fail(for_one(error))
-
-    async def _wait(self, seconds: float) -> None:
-        timer = self._clock.call_later(seconds, self._wake.set)
-        try:
-            await self._wake.wait()
-        finally:
-            timer.cancel()

@@ -84,7 +84,7 @@ class _PluginFactory:
             return from_blocking(made, backend=self._entry.name, session_name=session_name)
         except ConfigError as error:
             raise ConfigError(
-                f"the plugin {self._entry.name} made no scheduler",
+                f"the plugin {self._entry.name} returned no scheduler",
                 why=f"{self._entry.value} returned a {type(made).__qualname__}, neither an "
                 f"asyncsched.schedulers.Scheduler nor an object with its plain methods: {error}",
                 fix=f"repair or remove {_distribution(self._entry)}",

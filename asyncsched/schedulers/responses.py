@@ -140,7 +140,7 @@ class StateEvent(NamedTuple):
         app_id: The app.
         previous: The watch's previous description; None at first.
         current: The newest description; None if the app was never found.
-        gone: Whether the service does not know it (any more); then `current` is the last description.
+        gone: Whether the service does not know it, or no longer; then `current` is the last description.
     """
 
     app_id: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import cast
 
 from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
@@ -26,6 +27,7 @@ __all__ = [
     "check_group",
     "check_image",
     "check_name",
+    "check_prune",
     "check_role",
     "check_roles",
     "check_rows",
@@ -38,19 +40,23 @@ def check_roles(app: object) -> None:
     """Raise UsageError for a value that is not an app, and ConfigError if its roles are not a list of roles."""
     if not isinstance(app, AppDef):
         raise _not_an_app(app)
+    who = f"app {app.name!r}"
     roles = cast("object", app.roles)
     if isinstance(roles, Role):
-        raise ConfigError(f"the roles of app {app.name!r} are one Role, not a list", fix="write roles=[Role(...)]")
+        raise _wrong("roles", who, "a list of roles", "one Role", fix="write roles=[Role(...)]")
     if not isinstance(roles, (list, tuple)):
-        raise ConfigError(f"the roles of app {app.name!r} are {kind(roles)}, not a list", fix="write roles=[Role(...)]")
+        raise _wrong("roles", who, "a list of roles", kind(roles), fix="write roles=[Role(...)]")
     for number, role in enumerate(cast("list[object]", roles)):
         if not isinstance(role, Role):
-            raise ConfigError(
-                f"role {number} of app {app.name!r} is {_foreign(role, Role)}, not a Role",
-                fix="write Role(name, image, entrypoint=..., args=[...])",
-            )
+            fix = "write Role(name, image, entrypoint=..., args=[...])"
+            raise _wrong(f"roles[{number}]", who, "a Role", _foreign(role, Role), fix=fix)
         _check_resource(f"role {role.name!r}", role.resource)
-    _check_mapping(f"app {app.name!r}", "metadata", app.metadata)
+    _check_mapping(who, "metadata", app.metadata)
+
+
+def _wrong(parameter: str, who: str, wanted: str, got: str, *, why: str = "", fix: str = "") -> ConfigError:
+    """Return the error for a parameter of an app or a role."""
+    return ConfigError(f"{parameter} of {who} must be {wanted}, got {got}", why=why, fix=fix)
 
 
 def _not_an_app(given: object) -> UsageError:
@@ -82,9 +88,12 @@ def check_role(role: Role) -> None:
     """Raise ConfigError for a role with a field that is empty, of the wrong type, or surely a mistake."""
     who = f"role {role.name!r}"
     if not isinstance(cast("object", role.min_replicas), (int, type(None))):
-        raise ConfigError(
-            f"{who} has min_replicas={_shown(role.min_replicas)}",
-            why="min_replicas is a number, and the third positional argument of Role",
+        raise _wrong(
+            "min_replicas",
+            who,
+            "a whole number",
+            _shown(role.min_replicas),
+            why="it is the third positional argument of Role",
             fix="name the arguments from there on: Role(name, image, entrypoint=..., args=[...])",
         )
     _check_entrypoint(who, role.entrypoint)
@@ -92,7 +101,7 @@ def check_role(role: Role) -> None:
     for name in ("image", "base_image"):
         text = getattr(role, name)
         if not isinstance(text, str) and not (name == "base_image" and text is None):
-            raise ConfigError(f"{who} has {name}={kind(text)}", fix='write a text; image="" where none is needed')
+            raise _wrong(name, who, "a str", kind(text), fix='write image="" if the role needs none')
     _check_args(who, role.args)
     _check_env(who, role.env)
     _check_policy(who, role.retry_policy)
@@ -101,7 +110,7 @@ def check_role(role: Role) -> None:
         _check_mapping(who, name, getattr(role, name))
     for name, port in cast("Mapping[str, object]", role.port_map).items():
         if not _is_number(port, int):
-            raise ConfigError(f"{who} has the port {name!r} with the number {_shown(port)}", fix="write a whole number")
+            raise _wrong(f"port_map[{name!r}]", who, "a whole number", _shown(port))
     _check_mounts(who, role.mounts)
 
 
@@ -114,10 +123,13 @@ def check_image(role: Role) -> None:
 def check_name(what: str, name: object) -> None:
     """Raise ConfigError for a name that is not a str, or is not valid in files, labels or terminals."""
     if not isinstance(name, str):
-        raise ConfigError(f"{what} has the name {name!r}: write a text")
+        raise _wrong("the name", what, "a str", repr(name))
     if half := half_character(name):
-        raise ConfigError(
-            f"{what} has the name {name!r}",
+        raise _wrong(
+            "the name",
+            what,
+            "text that UTF-8 can encode",
+            repr(name),
             why=f"{half}: no service accepts it",
             fix="use text that UTF-8 can encode; in a shell, set a UTF-8 locale such as LANG=C.UTF-8",
         )
@@ -163,29 +175,44 @@ def check_app_ids(app_ids: object) -> list[str]:
 
 def check_rows(states: object, since: object, limit: object) -> None:
     """Raise UsageError for wrong filters of a list of apps."""
-    wanted = "a collection of AppState"
-    if isinstance(states, (AppState, str)):
-        named = states if isinstance(states, AppState) else AppState.__members__.get(states.upper())
-        raise unexpected(
-            "states", states, wanted, f"write states=[AppState.{'RUNNING' if named is None else named.name}]"
-        )
-    if states is not None and not isinstance(states, Iterable):
-        raise unexpected("states", states, wanted, "write states=[AppState.RUNNING]")
-    for state in () if states is None else cast("Iterable[object]", states):
-        if not isinstance(state, AppState):
-            raise UsageError(f"states must be {wanted}, got one with {kind(state)}", fix="write AppState.RUNNING")
+    if states is not None:
+        _check_states(states, AppState.RUNNING)
     check_time("since", since)
     if limit is not None and not _is_number(limit, int):
-        raise unexpected("limit", limit, "a whole number")
+        raise unexpected("limit", limit, "a whole number of at least 0")
     if limit is not None and cast("int", limit) < 0:
         raise UsageError(f"limit must be at least 0, got {limit}", fix="leave it out for all")
 
 
+def check_prune(older_than: object, states: object) -> None:
+    """Raise UsageError or ConfigError for wrong arguments of `prune`."""
+    if not isinstance(older_than, timedelta):
+        raise unexpected("older_than", older_than, "a timedelta", "write timedelta(days=7) for a week")
+    if older_than < timedelta(0):
+        raise ConfigError(f"older_than must be at least 0, got {older_than}")
+    _check_states(states, AppState.FAILED)
+    if running := [state.name for state in cast("Iterable[AppState]", states) if not state.is_terminal()]:
+        raise ConfigError(f"states must be final states of an app, got {', '.join(running)}")
+
+
+def _check_states(states: object, example: AppState) -> None:
+    wanted = "a collection of AppState"
+    if isinstance(states, (AppState, str)) or not isinstance(states, Iterable):
+        meant = AppState.__members__.get(states.upper()) if isinstance(states, str) else states
+        named = meant if isinstance(meant, AppState) else example
+        raise unexpected("states", states, wanted, f"write states=[AppState.{named.name}]")
+    for state in cast("Iterable[object]", states):
+        if not isinstance(state, AppState):
+            raise UsageError(
+                f"states must be {wanted}, got one with {kind(state)}", fix=f"write AppState.{example.name}"
+            )
+
+
 def check_group(group: object) -> None:
-    """Raise UsageError for what names no group."""
+    """Raise UsageError for a value that is not the key or name of a group."""
     if group is not None and not isinstance(group, str):
         fix = "write group=group.name" if isinstance(getattr(group, "name", None), str) else ""
-        raise unexpected("group", group, "a group's key or name, as a text", fix)
+        raise unexpected("group", group, "the key or name of a group, as a str", fix)
 
 
 def check_workspace(workspace: object) -> None:
@@ -213,25 +240,26 @@ def _check_entrypoint(who: str, entrypoint: object) -> None:
     if not entrypoint or entrypoint == MISSING:
         raise ConfigError(f"{who} has no entrypoint: name the program that it runs")
     if not isinstance(entrypoint, str):
-        raise ConfigError(f"{who} has the entrypoint {_shown(entrypoint)}: it must be a str; put the rest into args")
+        raise _wrong("entrypoint", who, "a str", _shown(entrypoint), fix="put the program's arguments into args")
     # A path may contain spaces; the name of a program in PATH does not.
     if "/" in (entrypoint.split() or [""])[0] or len(entrypoint.split()) < 2:
         return
     program, *args = words(replaced(entrypoint, MASK))
-    raise ConfigError(
-        f"{who} has entrypoint={replaced(entrypoint, MASK)!r}",
-        why="the entrypoint is only the program, and no shell splits it",
+    raise _wrong(
+        "entrypoint",
+        who,
+        "only the program",
+        repr(replaced(entrypoint, MASK)),
+        why="no shell splits it into words",
         fix=f"write entrypoint={program!r}, args={args!r}; a path with a space begins with / or ./",
     )
 
 
 def _check_numbers(who: str, role: Role) -> None:
-    if not _is_number(role.num_replicas, int):
-        raise ConfigError(f"{who} has num_replicas={role.num_replicas!r}: write a number, at least 1")
-    if role.num_replicas <= 0:
-        raise ConfigError(f"{who} has num_replicas={role.num_replicas}: it must be at least 1")
-    if not _is_number(role.max_retries, int) or role.max_retries < 0:
-        raise ConfigError(f"{who} has max_retries={role.max_retries!r}", fix="write a number, at least 0")
+    for name, least in (("num_replicas", 1), ("max_retries", 0)):
+        number: object = getattr(role, name)
+        if not _is_number(number, int) or cast("int", number) < least:
+            raise _wrong(name, who, f"a whole number of at least {least}", _shown(number))
 
 
 def _is_number(value: object, *types: type) -> bool:
@@ -241,28 +269,27 @@ def _is_number(value: object, *types: type) -> bool:
 def _check_args(who: str, args: object) -> None:
     if isinstance(args, str) or not isinstance(args, Iterable):
         shown = replaced(str(args), MASK)
-        raise ConfigError(f"{who} has args={shown!r}: write a list, such as {words(shown)!r}")
-    for arg in cast("Iterable[object]", args):
+        raise _wrong("args", who, "a list of str", repr(shown), fix=f"write args={words(shown)!r}")
+    for number, arg in enumerate(cast("Iterable[object]", args)):
         if not isinstance(arg, str):
-            raise ConfigError(f"{who} has the argument {arg!r}: each must be a str, write {str(arg)!r}")
+            raise _wrong(f"args[{number}]", who, "a str", repr(arg), fix=f"write {str(arg)!r}")
 
 
 def _check_env(who: str, env: object) -> None:
     if not isinstance(env, Mapping):
-        raise ConfigError(f"{who} has an env that is {kind(env)}: it must be a dict of str by name")
+        raise _wrong("env", who, "a dict of values by name", kind(env))
     for name, value in cast("Mapping[object, object]", env).items():
         if not isinstance(name, str) or not name or "=" in name:
             shown = Keeper(dict(cast("Mapping[object, object]", env))).name(name) if isinstance(name, str) else name
-            raise ConfigError(f"{who} has a variable in its env named {shown!r}: a name must be a str without =")
+            raise _wrong("each name in env", who, "a non-empty str without =", repr(shown))
         if not isinstance(value, str):  # it may be a secret, so it is not shown
-            a_type = type(value).__name__
-            raise ConfigError(f"{who} sets the variable {name} to a value of type {a_type}: write it as a str")
+            raise _wrong(f"env[{name!r}]", who, "a str", f"a value of type {type(value).__name__}")
 
 
 def _check_policy(who: str, policy: object) -> None:
     if policy not in [*RetryPolicy]:
         names = ", ".join(each.name for each in RetryPolicy)
-        raise ConfigError(f"{who} has retry_policy={_shown(policy)}", fix=f"write RetryPolicy.NAME, one of {names}")
+        raise _wrong("retry_policy", who, f"one of {names}", _shown(policy), fix="write RetryPolicy.NAME")
 
 
 def _check_resource(who: str, resource: object) -> None:
@@ -272,30 +299,30 @@ def _check_resource(who: str, resource: object) -> None:
             fix = f"write resource=specs.resource(h={resource!r}) for a named one"
         elif resource is None:
             fix = "leave it out if the role needs no resources"
-        raise ConfigError(f"{who} has a resource that is {_foreign(resource, Resource)}, not a Resource", fix=fix)
+        raise _wrong("resource", who, "a Resource", _foreign(resource, Resource), fix=fix)
 
 
 def _check_numbers_of(who: str, resource: Resource) -> None:
     for name in ("cpu", "gpu", "memMB"):
         value: object = getattr(resource, name)
         if not _is_number(value, int, float):
-            raise ConfigError(f"{who} has a resource with {name}={_shown(value)}", fix="write a number")
+            raise _wrong(f"resource.{name}", who, "a number", _shown(value))
     for name in ("capabilities", "devices"):
-        _check_mapping(f"the resource of {who}", name, getattr(resource, name))
+        _check_mapping(who, f"resource.{name}", getattr(resource, name))
 
 
 def _check_mounts(who: str, mounts: object) -> None:
     fix = "write mounts=[BindMount(source, path)], or mounts=parse_mounts([...])"
     if is_a(mounts, str, Mapping) or not isinstance(mounts, Iterable):
-        raise ConfigError(f"{who} has mounts that are {kind(mounts)}, not a list", fix=fix)
+        raise _wrong("mounts", who, "a list of mounts", kind(mounts), fix=fix)
     for number, mount in enumerate(cast("Iterable[object]", mounts)):
         if not isinstance(mount, (BindMount, VolumeMount, DeviceMount)):
-            raise ConfigError(f"{who} has a mount {number} that is {kind(mount)}", fix=fix)
+            raise _wrong(f"mounts[{number}]", who, "a mount", kind(mount), fix=fix)
 
 
 def _check_mapping(who: str, name: str, value: object) -> None:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{who} has {name} that are {kind(value)}", fix="write a dict: values by name")
+        raise _wrong(name, who, "a dict of values by name", kind(value))
 
 
 def _shown(value: object) -> str:

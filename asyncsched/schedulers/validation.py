@@ -66,7 +66,7 @@ def check_app(app: AppDef) -> None:
             raise ConfigError(f"a role of app {app.name!r} has no name: its replicas and logs are found by it")
         check_role(role)
         if role.name in names:
-            raise ConfigError(f"two roles are named {role.name!r}: names of roles must be unique in an app")
+            raise ConfigError(f"the names of the roles of app {app.name!r} must be unique, got {role.name!r} twice")
         names.add(role.name)
     _check_public(app)
 

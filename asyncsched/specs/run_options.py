@@ -96,9 +96,9 @@ class runopts:  # noqa: N801 - the documents' name
             known.resolve({name: getattr(cfg, name) for name, _ in known})  # a dataclass does not check types
             return cfg
         if cfg is not None and not isinstance(cfg, Mapping):
-            what = f"Run options must be {options.__name__} or a mapping"
+            what = f"cfg must be {options.__name__} or a mapping, got {kind(cfg)}"
             fix = f"write {{'name': value}}, or {options.__name__}(name=value)"
-            raise RunOptionError(what, why=f"got {kind(cfg)}", fix=fix)
+            raise RunOptionError(what, fix=fix)
         given = cast("Mapping[str, CfgVal]", cfg or {})
         return options(**cls.of(options).resolve(given))
 

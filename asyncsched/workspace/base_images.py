@@ -244,7 +244,7 @@ def _nowhere(
     if local is not None:
         return _other_platform(image, platform, platform_of(dict(local)))
     return WorkspaceError(
-        f"there is no image {image} to lay the workspace over",
+        f"the workspace's base image {image} does not exist",
         why=f"the daemon does not have it, and {why}" if why else "the daemon has no image with this id",
         fix="check its name, or log in with `docker login`",
     )

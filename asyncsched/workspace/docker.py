@@ -64,7 +64,7 @@ class ImageWorkspaces:
         for role in app.roles:
             if not role.image:
                 raise WorkspaceError(
-                    f"the role {role.name} has no image to lay the workspace over", fix="give the role an image"
+                    f"the role {role.name} has no image to add the workspace to", fix="give the role an image"
                 )
         repository = self._repository(cfg)
         platform = scheduler._image_platform(cfg)

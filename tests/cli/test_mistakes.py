@@ -96,7 +96,7 @@ def test_the_command_that_is_offered_works_in_a_shell(cli: Cli, words: list[str]
 @pytest.mark.parametrize("verb", [["list"], ["run", "--", "echo", "hi"], ["run", "jobs.py:sweep"], ["status", "x"]])
 def test_a_working_directory_that_was_removed(cli: Cli, verb: list[str]) -> None:
     assert [
-        "error: the working directory does not exist any more",
+        "error: the working directory no longer exists",
         "  why: it was removed, or moved, after it was entered",
         "  fix: change into a directory that exists, such as with cd",
     ] == told(Astray(cli.folder, cli.environment), *verb)

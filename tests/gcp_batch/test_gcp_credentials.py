@@ -86,7 +86,7 @@ async def test_a_machine_without_file_and_metadata_server_has_no_credentials(
     double: Double, offline: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
-    with pytest.raises(AuthError, match="no Google credentials found: there is no file with any; run gcloud auth"):
+    with pytest.raises(AuthError, match="no Google credentials found: there is no credentials file; run gcloud auth"):
         await GCPCredentials(clock=Clock()).access(offline)
 
 

@@ -41,7 +41,7 @@ async def test_a_replica_that_was_added_has_no_directory_of_its_own(scheduler: L
     info = await scheduler.submit_dryrun(app(shell("true")), {"log_dir": str(tmp_path)})
     info.request.role_params["main"] *= 2
 
-    with pytest.raises(InvalidRequestError, match="names no directory for the log of main/1"):
+    with pytest.raises(InvalidRequestError, match="has no log directory for main/1"):
         await scheduler.schedule(info)
 
 

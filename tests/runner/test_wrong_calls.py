@@ -194,6 +194,11 @@ CALLS: dict[str, Call] = {
     'scheduler.describe_many("job-x1")': lambda r, _: _scheduler().describe_many("job-x1"),
     "scheduler.watch(None)": lambda r, _: _scheduler().watch(None),  # type: ignore[arg-type]
     "scheduler.log_iter(handle)": lambda r, _: _scheduler().log_iter(HANDLE),
+    "scheduler.prune(7)": lambda r, _: _scheduler().prune(7),  # type: ignore[arg-type]
+    "scheduler.prune(timedelta(-1))": lambda r, _: _scheduler().prune(timedelta(-1)),
+    'scheduler.prune(week, "FAILED")': lambda r, _: _scheduler().prune(timedelta(7), "FAILED"),  # type: ignore[arg-type]
+    'scheduler.prune(week, ["FAILED"])': lambda r, _: _scheduler().prune(timedelta(7), ["FAILED"]),  # type: ignore[list-item]
+    "scheduler.prune(week, [AppState.RUNNING])": lambda r, _: _scheduler().prune(timedelta(7), [AppState.RUNNING]),
     "scheduler.submit(role)": lambda r, _: _scheduler().submit(Role("main")),  # type: ignore[arg-type]
     'FakeScheduler("a/b")': lambda r, _: FakeScheduler("a/b"),
 }

@@ -302,7 +302,7 @@ def test_a_plugin_of_neither_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     entry = EntryPoint("odd", "tests.schedulers.test_blocking:neither", registry.GROUP)
     monkeypatch.setattr(registry, "entry_points_of", lambda group: EntryPoints([entry]))
 
-    with pytest.raises(ConfigError, match=r"the plugin odd made no scheduler.*it has no method"):
+    with pytest.raises(ConfigError, match=r"the plugin odd returned no scheduler.*it has no method"):
         get_scheduler("odd", "mine")
 
 

@@ -72,7 +72,7 @@ def test_bytes_that_a_machine_takes_are_not_noted_as_another_text(place: str, fi
 
 
 def test_the_metadata_of_an_app_are_looked_through() -> None:
-    with pytest.raises(ConfigError, match="app 'job': metadata a has"):
+    with pytest.raises(ConfigError, match="app 'job': metadata a cannot be encoded"):
         check_encodable(AppDef("job", [], {"a": HALF}), takes_bytes=True)
 
 

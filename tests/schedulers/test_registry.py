@@ -93,7 +93,7 @@ def test_a_plugin_that_says_what_it_misses_is_heard(plugins: list[EntryPoint]) -
 def test_a_plugin_that_makes_something_else_is_refused(plugins: list[EntryPoint]) -> None:
     plugins.append(plugin("text", "builtins:str"))
 
-    with pytest.raises(ConfigError, match="the plugin text made no scheduler") as caught:
+    with pytest.raises(ConfigError, match="the plugin text returned no scheduler") as caught:
         get_scheduler("text", "mine")
     assert "builtins:str returned a str" in caught.value.why
 

@@ -560,7 +560,7 @@ async def test_a_directory_of_somebody_else_is_not_taken(
     (there / "app.json").write_text("{}")
     os.chown(there, 65534, 65534)
 
-    with pytest.raises(PermissionDeniedError, match=f"^{there} is not used"):
+    with pytest.raises(PermissionDeniedError, match=f"^{there} cannot be used"):
         await scheduler.schedule(info)
     assert 0 == commands.asked("sbatch")
     assert ["app.json"] == [path.name for path in there.iterdir()]
@@ -579,7 +579,7 @@ async def test_a_place_in_which_others_could_change_an_app_is_refused(
     place.chmod(mode)
 
     why = f"{place} belongs to {user_name(owner)}" if owner else f"{place} has mode 0{mode:o}, which lets others write"
-    with pytest.raises(PermissionDeniedError, match=f"^{tmp_path / where} is not used for apps") as error:
+    with pytest.raises(PermissionDeniedError, match=f"^{tmp_path / where} cannot be used for apps") as error:
         await scheduler.submit(app("true"), {"job_dir": str(tmp_path / where)})
     assert error.value.why.startswith(f"{why}: ")
     assert "`job_dir`" in error.value.fix
@@ -666,7 +666,7 @@ async def test_a_submitter_whose_working_directory_is_gone_is_told(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
 
-    with pytest.raises(ConfigError, match="working directory does not exist any more"):
+    with pytest.raises(ConfigError, match="working directory no longer exists"):
         await scheduler.submit(app("true"), {"job_dir": "relative"})
 
 

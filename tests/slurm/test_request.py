@@ -110,16 +110,16 @@ def test_a_replica_starts_in_its_image_or_where_it_was_submitted() -> None:
     ("options", "told"),
     [
         ({"time": "soon"}, "time must be a limit in Slurm's form, got 'soon'"),
-        ({"time": "10", "timeout": 5.0}, "time and timeout both limit the app"),
+        ({"time": "10", "timeout": 5.0}, "time and timeout are both set"),
         ({"nodes": 0}, "nodes must be at least 1, got 0"),
         ({"partition": "a\nb"}, "partition must be one line of text"),
         ({"comment": " "}, "comment must be one line of text"),
         ({"prolog": "true\nfalse"}, "prolog must be one line of text"),
         ({"modules": ["gcc", ""]}, "modules must be names on one line, got ''"),
-        ({"sbatch_args": ["--array=1-4"]}, "sbatch_args must not hold '--array=1-4'"),
-        ({"sbatch_args": ["-p", "x", ":"]}, "sbatch_args must not hold ':'"),
-        ({"sbatch_args": ["--wrap=true"]}, "sbatch_args must not hold '--wrap=true'"),
-        ({"sbatch_args": [""]}, "sbatch_args must not hold ''"),
+        ({"sbatch_args": ["--array=1-4"]}, "sbatch_args must not contain '--array=1-4'"),
+        ({"sbatch_args": ["-p", "x", ":"]}, "sbatch_args must not contain ':'"),
+        ({"sbatch_args": ["--wrap=true"]}, "sbatch_args must not contain '--wrap=true'"),
+        ({"sbatch_args": [""]}, "sbatch_args must not contain ''"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
@@ -128,13 +128,13 @@ def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
 
 
 def test_a_directory_in_which_slurm_would_find_no_log_is_refused() -> None:
-    with pytest.raises(RunOptionError, match="job_dir must not hold a backslash, got "):
+    with pytest.raises(RunOptionError, match="job_dir must not contain a backslash, got "):
         make_request(AppDef("job", [role()]), "job-x1", SlurmOpts(), job_dir="/a\\b", cwd="/")
 
 
 @pytest.mark.parametrize("option", ["nodes", "ntasks_per_node"])
 def test_a_job_of_components_is_not_spread(option: str) -> None:
-    with pytest.raises(RunOptionError, match=f"{option} needs an app whose roles are of one size"):
+    with pytest.raises(RunOptionError, match=f"{option} cannot be used for roles of different sizes"):
         make(role("a", resource=SIZED), role("b"), **{option: 2})
 
 

@@ -516,7 +516,7 @@ async def test_a_directory_of_somebody_else_is_not_read(scheduler: SlurmSchedule
     link.unlink()
     link.symlink_to(elsewhere)
 
-    with pytest.raises(PermissionDeniedError, match=f"^{elsewhere} is not used(.|\n)*it has mode 0777, which"):
+    with pytest.raises(PermissionDeniedError, match=f"^{elsewhere} cannot be used(.|\n)*it has mode 0777, which"):
         await scheduler.describe(found.app_id)
     assert [] == await scheduler.list()
     if os.geteuid() == 0:

@@ -328,6 +328,6 @@ def test_what_was_closed_before_a_fork_is_closed_after_it_and_the_other_way_roun
         scheduler.close()
         fork(tell)
     """
-    closed = "it is closed; make a new one\n"
+    closed = "this object is closed; make a new one\n"
 
     assert (0, f"None\n{closed}0\nNone\n{closed}0\n", "") == finish(start(script))

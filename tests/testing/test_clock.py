@@ -114,3 +114,43 @@ async def test_an_operation_is_not_outrun_whenever_it_begins(clock: VirtualClock
     await scheduler.close()
 
     assert 0.0 == clock.monotonic()
+
+
+async def test_a_wait_for_an_event_ends_with_it_or_with_its_time(clock: VirtualClock) -> None:
+    event = asyncio.Event()
+    waiting = asyncio.create_task(clock.wait(event, 100))
+    await clock.sleep(5)
+    event.set()
+    await waiting
+
+    assert 5.0 == clock.monotonic()
+
+    event.clear()
+    await clock.wait(event, 100)
+
+    assert event.is_set()
+    assert 105.0 == clock.monotonic()
+
+
+async def test_a_wait_for_an_event_leaves_no_timer_behind(clock: VirtualClock) -> None:
+    event = asyncio.Event()
+    event.set()
+    await clock.wait(event, 10)
+    event.clear()
+    with pytest.raises(TimeoutError):
+        async with clock.timeout(1):
+            await clock.wait(event, 10)
+    await clock.sleep(60)
+
+    assert not event.is_set()
+
+
+async def test_a_wait_without_a_limit_outlasts_any_time(clock: VirtualClock) -> None:
+    event = asyncio.Event()
+    waiting = asyncio.create_task(clock.wait(event, None))
+    await clock.sleep(1_000_000)
+
+    assert not waiting.done()
+
+    event.set()
+    await waiting

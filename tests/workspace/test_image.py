@@ -340,7 +340,7 @@ async def test_a_base_image_that_is_nowhere_is_said_so(
     with pytest.raises(WorkspaceError) as caught:
         await scheduler.submit_dryrun(AppDef("app", [sh("true", image=name)]), None, str(workspace))
 
-    assert f"there is no image {name}" in str(caught.value)
+    assert f"base image {name} does not exist" in str(caught.value)
     (logged_in / "config.json").write_text(json.dumps({}))
     with pytest.raises(WorkspaceError, match="docker login"):
         await scheduler.submit_dryrun(AppDef("app", [sh("true", image=name)]), None, str(workspace))

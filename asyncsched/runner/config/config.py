@@ -116,7 +116,7 @@ def _working_directory() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError as error:
-        what, why = "the working directory does not exist any more", "it was removed, or moved, after it was entered"
+        what, why = "the working directory no longer exists", "it was removed, or moved, after it was entered"
         raise ConfigError(what, why=why, fix="change into a directory that exists, such as with cd") from error
 
 
@@ -130,7 +130,7 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
         environment: The environment; ``ASYNCSCHED_CONFIG`` names a file that is read instead of all others.
 
     Raises:
-        ConfigError: A file cannot be read or has an unknown section, or the working directory does not exist any more.
+        ConfigError: A file cannot be read or has an unknown section, or the working directory no longer exists.
     """
     start = (start or _working_directory()).absolute()
     environment = os.environ if environment is None else environment

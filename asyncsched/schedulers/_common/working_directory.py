@@ -15,5 +15,5 @@ def working_directory() -> str:
         return str(Path.cwd())
     except FileNotFoundError as error:
         raise ConfigError(
-            "the working directory does not exist any more", why="it was removed", fix="change to another one"
+            "the working directory no longer exists", why="it was removed", fix="change to another one"
         ) from error

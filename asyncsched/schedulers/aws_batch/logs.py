@@ -91,7 +91,7 @@ class AWSLogSources:
             hub,
             replicas,
             query,
-            born_ns=row["createdAt"] * 1_000_000 - _EARLY,
+            created_ns=row["createdAt"] * 1_000_000 - _EARLY,
             # Lines of a program that has just ended may still arrive.
             tail=query.tail or (age is not None and fresh),
             settle_polls=self._settle_polls if fresh else 1,
@@ -135,7 +135,7 @@ class _Reader(HubSource):
         replicas: Sequence[tuple[str, int]],
         query: LogQuery,
         *,
-        born_ns: int,
+        created_ns: int,
         tail: bool,
         settle_polls: int,
         settled: bool,
@@ -145,7 +145,7 @@ class _Reader(HubSource):
         super().__init__(
             hub,
             (),
-            since_ns=max(query.since_ns or 0, born_ns),
+            since_ns=max(query.since_ns or 0, created_ns),
             tail=tail,
             role=role,
             replica=replica,
@@ -153,8 +153,8 @@ class _Reader(HubSource):
             settle_polls=settle_polls,
         )
         self._cloudwatch, self._query, self._closed = hub, query, closed
-        self._settled, self._at_once, self._born = settled, not tail, born_ns
-        self._since = max(query.since_ns or 0, born_ns)
+        self._settled, self._at_once, self._created = settled, not tail, created_ns
+        self._since = max(query.since_ns or 0, created_ns)
         self._replicas = frozenset(replicas)
         self._attempts = AttemptOrder(settle_polls)
         self._streams: set[str] = set()
@@ -232,7 +232,7 @@ class _Reader(HubSource):
         has_arrived = self._settled or (self._ended_ago(place) or 0.0) > ARRIVED
         if has_arrived:
             self._cloudwatch.end(place.stream)
-        key = self._cloudwatch.know(place.stream, origin, since_ns=self._since, born_ns=self._born)
+        key = self._cloudwatch.know(place.stream, origin, since_ns=self._since, created_ns=self._created)
         now, is_over = self._cloudwatch.clock.monotonic(), has_arrived or self._at_once
         self._attempts.add(replica, place.attempt, key, now, is_over=is_over)
         return key

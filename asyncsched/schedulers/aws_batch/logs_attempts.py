@@ -148,7 +148,7 @@ class AttemptOrder:
                     yield from attempt.in_vain
 
     def given_up(self, now: float) -> list[str]:
-        """Return, once, the streams that will not appear any more: `ARRIVED` seconds after their attempt's end."""
+        """Return, once, the streams that will no longer appear: `ARRIVED` seconds after their attempt's end."""
         late = [each for each in self._unfound if each.ended is not None and now - each.ended >= ARRIVED]
         if late:
             self._unfound = [each for each in self._unfound if each not in late]

@@ -14,7 +14,7 @@ from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeni
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, label, utc
 from asyncsched.logs.shared_query import HubEvent, LogHub
 from asyncsched.schedulers.aws_batch.client import AWSConnection
-from asyncsched.schedulers.aws_batch.logs_discovery import Births, Group
+from asyncsched.schedulers.aws_batch.logs_discovery import Group, StreamDiscovery
 
 __all__ = ["CloudWatchHub", "StreamKey"]
 
@@ -67,43 +67,43 @@ class CloudWatchHub(LogHub):
         self._origins: dict[str, LogOrigin] = {}
         self._readers: Counter[str] = Counter()
         self._since: dict[str, int] = {}  # in milliseconds
-        self._born: dict[str, int] = {}  # in milliseconds: no event of a stream is older
+        self._created: dict[str, int] = {}  # in milliseconds: no event of a stream is older
         self._awaited: set[str] = set()  # streams that the shared query has not found yet
-        self._births = Births(clock)
+        self._discovery = StreamDiscovery(clock)
         self._last: dict[str, int] = {}  # the time of the newest delivered event of a stream
         self._lost: dict[str, tuple[LogGap, int]] = {}  # streams that existed and are gone, and since when
 
     def __repr__(self) -> str:
         return f"<CloudWatchHub {self._group}: {len(self._origins)} streams>"
 
-    def know(self, stream: str, origin: LogOrigin, *, since_ns: int, born_ns: int) -> str:
+    def know(self, stream: str, origin: LogOrigin, *, since_ns: int, created_ns: int) -> str:
         """Register a reader of a stream; return the stream's key.
 
         Args:
             stream: The log stream.
             origin: The origin of its lines.
             since_ns: The start of the lines that the reader wants.
-            born_ns: The time before which there are no lines.
+            created_ns: The time before which there are no lines.
         """
         key = StreamKey(origin.app_id, stream).text
         self._origins[key] = origin
         since = since_ns // 1_000_000
         self._since[stream] = min(since, self._since.get(stream, since))
-        self._born[stream] = born_ns // 1_000_000
+        self._created[stream] = created_ns // 1_000_000
         self._readers[key] += 1
         return key
 
     def end(self, stream: str) -> None:
         """Record that nothing more will be written to a stream."""
-        self._births.end(stream)
+        self._discovery.end(stream)
 
     def in_vain(self, key: str) -> int | None:
         """Return the number of failed searches for a stream; None if it has been found, or never will be."""
-        return self._births.in_vain(_stream(key))
+        return self._discovery.in_vain(_stream(key))
 
     def hasten(self, keys: Iterable[str]) -> None:
         """Search for these in the next round if they have not been found, because others wait for them."""
-        self._births.hasten(map(_stream, keys))
+        self._discovery.hasten(map(_stream, keys))
 
     def forget(self, keys: Iterable[str]) -> None:
         """Unregister a reader of these streams."""
@@ -111,25 +111,25 @@ class CloudWatchHub(LogHub):
             self._readers[key] -= 1
             if not self._readers[key]:
                 del self._readers[key], self._origins[key]
-                self._births.forget(_stream(key))
+                self._discovery.forget(_stream(key))
                 self._awaited.discard(_stream(key))
-                for of_streams in (self._since, self._born, self._last, self._lost):
+                for of_streams in (self._since, self._created, self._last, self._lost):
                     of_streams.pop(_stream(key), None)
 
     @override
     def last_look(self, keys: Iterable[str]) -> bool:
-        return self._births.settle(map(_stream, keys))
+        return self._discovery.settle(map(_stream, keys))
 
     @override
     async def pages(self, keys: Sequence[str], since_ns: int | None) -> AsyncGenerator[Sequence[HubEvent]]:
-        there, not_yet = self._births.divide({_stream(key): None for key in keys})
+        there, not_yet = self._discovery.divide({_stream(key): None for key in keys})
         # Another query may have found them meanwhile, but their lines have not been delivered here.
         found = self._awaited.intersection(there)
         self._awaited -= found
         async with aclosing(self._pages(keys, since_ns, first_time=found)) as pages:
             async for events in pages:
                 yield events
-        self._awaited.update(stream for stream in not_yet if not self._births.exists(stream))
+        self._awaited.update(stream for stream in not_yet if not self._discovery.exists(stream))
 
     async def past(
         self, keys: Sequence[str], since_ns: int | None, *, at_once: bool
@@ -153,7 +153,7 @@ class CloudWatchHub(LogHub):
             by_stream.setdefault(_stream(key), []).append(key)
         start = max(0, (since_ns or 0) // 1_000_000)
         yield self._holes(by_stream)
-        there, not_yet = self._births.divide(by_stream)
+        there, not_yet = self._discovery.divide(by_stream)
         new = list(first_time)
         for streams in _chunks(new):
             async for page in self._existing(streams, min(self._since.get(stream, 0) for stream in streams)):
@@ -171,7 +171,7 @@ class CloudWatchHub(LogHub):
                 yield page
         except NotFoundError:
             # One of them was deleted; the next round finds out which one.
-            self._births.doubt(streams)
+            self._discovery.doubt(streams)
 
     async def _perhaps(self, streams: Sequence[str], start: int, *, at_once: bool) -> AsyncGenerator[Page]:
         """Read streams of which some may not exist; CloudWatch does not say which of them.
@@ -181,9 +181,9 @@ class CloudWatchHub(LogHub):
         left = dict.fromkeys(streams)
         tries = 0
         # Missing streams must not delay existing ones.
-        while tries < MAX_TRIES and (group := self._births.next_group(left, MAX_STREAMS, at_once=at_once)):
+        while tries < MAX_TRIES and (group := self._discovery.next_group(left, MAX_STREAMS, at_once=at_once)):
             asked = list(group.streams)
-            tries += not at_once and not self._births.has_ended(asked)
+            tries += not at_once and not self._discovery.has_ended(asked)
             if group.how == "search":
                 for stream in await self._search(group):
                     left.pop(stream, None)
@@ -192,24 +192,24 @@ class CloudWatchHub(LogHub):
                 async for page in self._window(asked, min(self._start_of(stream, start) for stream in asked)):
                     yield page
             except NotFoundError:
-                if self._births.missing(group, asked, self._present(), at_once=at_once):
+                if self._discovery.missing(group, asked, self._present(), at_once=at_once):
                     self._lose(asked[0])
                 if len(asked) == 1:
                     left.pop(asked[0], None)
             else:
-                self._births.exist(asked)
+                self._discovery.exist(asked)
                 for stream in asked:
                     left.pop(stream, None)
                 tries = 0
         # Another query has found these meanwhile, and delivered their lines.
-        for found in _chunks([stream for stream in left if self._births.exists(stream)]):
+        for found in _chunks([stream for stream in left if self._discovery.exists(stream)]):
             async for page in self._existing(found, min(self._since.get(stream, 0) for stream in found)):
                 yield page
 
     async def _search(self, group: Group) -> list[str]:
         """Search for streams by the events under their prefix; return those that do not exist."""
         asked, present = set(group.streams), self._present()
-        since = min(self._born.get(stream, 0) for stream in asked) if group.since is None else group.since - _SKEW
+        since = min(self._created.get(stream, 0) for stream in asked) if group.since is None else group.since - _SKEW
         request: dict[str, object] = {
             "logGroupName": self._group,
             "logStreamNamePrefix": group.streams[0].rpartition("/")[0] + "/",
@@ -232,7 +232,7 @@ class CloudWatchHub(LogHub):
                 if complete:
                     break
                 request["nextToken"] = page["nextToken"]
-        return self._births.searched(group, found, present, complete=complete)
+        return self._discovery.searched(group, found, present, complete=complete)
 
     def _present(self) -> int | None:
         return None if self.newest is None else self.newest // 1_000_000
@@ -273,7 +273,7 @@ class CloudWatchHub(LogHub):
                 page = await self._connection.try_once("logs", "GetLogEvents", "events", **request)
             except (NotFoundError, PermissionDeniedError):
                 return since_ns  # It does not exist yet, or must be read from its beginning.
-            self._births.exist([_stream(key)])
+            self._discovery.exist([_stream(key)])
             lines -= sum(1 + row["message"].rstrip("\n").count("\n") for row in page["events"])
             if lines <= 0 and page["events"]:
                 return int(page["events"][0]["timestamp"]) * 1_000_000

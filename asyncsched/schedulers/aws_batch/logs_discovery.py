@@ -13,7 +13,7 @@ from typing import Literal
 
 from asyncsched.clock import Clock
 
-__all__ = ["Births", "Group"]
+__all__ = ["Group", "StreamDiscovery"]
 
 _FIRST, _LONGEST = 0.4, 2.0
 
@@ -41,7 +41,7 @@ class Group:
     since: int | None = None
 
 
-class Births:
+class StreamDiscovery:
     """Remembers which streams exist, and decides when to query the others, and in which groups.
 
     Streams that are expected together are queried together. After the first miss they are simply queried again, because
@@ -182,7 +182,7 @@ class Births:
         return bool(groups)
 
     def forget(self, stream: str) -> None:
-        """Forget a stream that has no readers any more."""
+        """Forget a stream that no longer has readers."""
         self._existing.discard(stream)
         self._ended.discard(stream)
         self._never.discard(stream)

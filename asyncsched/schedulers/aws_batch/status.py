@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from asyncsched.schedulers._common.exit_codes import signal_of
 from asyncsched.schedulers._common.roles import left_out, role_of_command, role_of_note
-from asyncsched.schedulers._common.untrusted import read_float
+from asyncsched.schedulers._common.untrusted import Once, read_float
 from asyncsched.schedulers.aws_batch.errors import BACKEND
 from asyncsched.schedulers.aws_batch.names import is_job_name, queue_name
 from asyncsched.schedulers.aws_batch.names_note import read_note
@@ -55,7 +54,7 @@ __all__ = [
     "pending_reason",
 ]
 
-_log = logging.getLogger("asyncsched.schedulers.aws_batch")
+_once = Once(logging.getLogger("asyncsched.schedulers.aws_batch"))
 
 STATES: Mapping[str, AppState] = {
     "SUBMITTED": AppState.SUBMITTED,
@@ -92,7 +91,7 @@ def job_state(row: Row) -> AppState:
     """Return the state of a row of DescribeJobs or ListJobs."""
     state = STATES.get(row["status"])
     if state is None:
-        _report_unknown(row["status"])
+        _once.warn(row["status"], "AWS Batch reported an unknown status of a job: %s", row["status"])
         return AppState.UNKNOWN
     if state is AppState.FAILED and _was_stopped(row):
         return AppState.CANCELLED
@@ -108,11 +107,6 @@ def _was_stopped(row: Row) -> bool:
         return False
     # Older servers have no such flags, but return the reason.
     return bool(row.get("isTerminated") or row.get("isCancelled")) or reason == REASON_CANCELLED
-
-
-@functools.cache  # One record per status.
-def _report_unknown(status: str) -> None:
-    _log.warning("AWS Batch reported an unknown status of a job: %s", status)
 
 
 def pending_reason(limit: float, msg: str) -> str:

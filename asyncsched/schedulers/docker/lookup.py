@@ -34,7 +34,7 @@ _KEPT = 4096
 
 
 class DockerLookup:
-    """Finds containers and what is known of them; caches what cannot change any more.
+    """Finds containers and what is known about them; caches what can no longer change.
 
     Args:
         docker: Returns the daemon.

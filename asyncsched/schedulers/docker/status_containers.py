@@ -30,8 +30,7 @@ __all__ = [
     "with_details",
 ]
 
-_log = logging.getLogger("asyncsched.schedulers.docker")
-_once = Once(_log)
+_once = Once(logging.getLogger("asyncsched.schedulers.docker"))
 
 # Every state that the Engine API documents.
 _STATES = {
@@ -253,11 +252,8 @@ def _place(container: Container) -> tuple[int, int]:
 def state_of(container: Container) -> AppState:
     """Return the state of a container's replica, if the container is ours."""
     if container.state not in _STATES:
-        _log.warning(
-            "Docker reports the unknown state %r for the container %s",
-            container.state,
-            container.name,
-        )
+        message = "Docker reports the unknown state %r for the container %s"
+        _once.warn(container.state, message, container.state, container.name)
         return AppState.UNKNOWN
     state = _STATES[container.state]
     marked = container.cancelled or container.stopped

@@ -237,7 +237,7 @@ class DockerSubmission:
         """Rename a container that another submit has created, and return its new name; empty if it was started.
 
         The other submit may be about to start it, and a second start would repeat a run that has ended by then. Nothing
-        can start it by its old name any more, and the daemon answers after it has done what was requested before.
+        can start it by its old name then, and the daemon answers after it has done what was requested before.
         """
         new_name = names.taken_over(name)
         try:

@@ -198,7 +198,7 @@ def _translated(error: Exception, source: CredentialsFile, *, is_missing: bool) 
     status = getattr(error, "status", 0)
     said = str(getattr(error, "message", "")) or str(error) or type(error).__name__
     if is_missing and not status:
-        return AuthError("no Google credentials found", why="there is no file with any", fix=SIGN_IN, **where())
+        return AuthError("no Google credentials found", why="there is no credentials file", fix=SIGN_IN, **where())
     if isinstance(status, int) and (status == 429 or status >= 500):
         return _unavailable(source, said)
     if status:

@@ -69,7 +69,7 @@ async def remove(client: GoogleClient, jobs: GCPJobs, ref: GCPJobRef, *, clock: 
 
 
 async def give_up(late: Iterable[LateApp], client: GoogleClient, jobs: GCPJobs) -> None:
-    """Cancel the jobs of apps that exceeded their `pending_timeout`, unless they have started meanwhile."""
+    """Cancel the jobs of apps that exceeded their `pending_timeout`, unless they have started by now."""
 
     async def one(app: LateApp) -> None:
         job = await jobs.look(app.app_id)

@@ -67,7 +67,7 @@ class GCPLogSources:
             return []  # The job was deleted after it was described.
         _check_kept(job.row, query.app_id)
         created = time_of(job.row.get("createTime"))
-        born = 0 if created is None else int(created.timestamp() * 1e9) - _EARLY
+        created_ns = 0 if created is None else int(created.timestamp() * 1e9) - _EARLY
         left = self._left(job.row)
         source = JobLog(
             self._hub(job.ref.project),
@@ -75,7 +75,7 @@ class GCPLogSources:
             query,
             role=replicas[0].role,
             replicas=frozenset(replica.id for replica in replicas),
-            since_ns=max(born, (query.since_ns or 0) - _EARLY),
+            since_ns=max(created_ns, (query.since_ns or 0) - _EARLY),
             settled=left <= 0 or (left == float("inf") and not query.tail),
             settle=min(left, self._times.settle),
             is_over=left != float("inf"),

@@ -77,7 +77,7 @@ class EntryReader:
         self._stamps, self._arrivals = StampReader(), StampReader()
 
     def forget(self, uid: str) -> None:
-        """Forget a job that has no readers any more."""
+        """Forget a job that no longer has readers."""
         self.jobs.pop(uid, None)
         self._origins = {key: origin for key, origin in self._origins.items() if key[0] != uid}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import re
 from collections import Counter
@@ -11,7 +10,7 @@ from datetime import datetime
 from typing import cast
 
 from asyncsched.schedulers._common.roles import role_of_command
-from asyncsched.schedulers._common.untrusted import well_formed
+from asyncsched.schedulers._common.untrusted import Once, well_formed
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
 from asyncsched.schedulers.gcp_batch.names import DIGEST_LABEL, OURS_LABEL, REQUEST_LABEL, GCPJobRef
 from asyncsched.schedulers.gcp_batch.names_note import NOTE_ENV, AppNote, read_note
@@ -50,7 +49,7 @@ __all__ = [
     "role_name",
 ]
 
-_log = logging.getLogger("asyncsched.schedulers.gcp_batch")
+_once = Once(logging.getLogger("asyncsched.schedulers.gcp_batch"))
 
 JOB_STATES: Mapping[str, AppState] = {
     "STATE_UNSPECIFIED": AppState.UNKNOWN,
@@ -86,18 +85,13 @@ def job_state(row: Row) -> AppState:
     name = _state_name(row)
     state = JOB_STATES.get(name)
     if state is None:
-        _report_unknown(name)
+        _once.warn(name, "Google Cloud Batch reported an unknown state of a job: %s", name)
         return AppState.UNKNOWN
     if state is AppState.CANCELLED and _was_late(row):
         return AppState.FAILED
     if state is AppState.SUBMITTED and cause_of(state, next(_events_of_trouble(row), "")) is not None:
         return AppState.PENDING
     return state
-
-
-@functools.lru_cache(maxsize=256)  # One record per state.
-def _report_unknown(name: str) -> None:
-    _log.warning("Google Cloud Batch reported an unknown state of a job: %s", name)
 
 
 def is_ours(row: Row) -> bool:

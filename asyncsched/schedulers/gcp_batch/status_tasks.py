@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from asyncsched.schedulers._common.exit_codes import signal_of
+from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.gcp_batch.status_causes import RESERVED, cause_of_task, cause_of_text
 from asyncsched.schedulers.gcp_batch.status_rows import Row, number, part, status_events, text, time_of
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus
 
 __all__ = ["TASK_STATES", "replicas_of", "task_index", "task_state"]
 
-_log = logging.getLogger("asyncsched.schedulers.gcp_batch")
+_once = Once(logging.getLogger("asyncsched.schedulers.gcp_batch"))
 
 TASK_STATES: Mapping[str, AppState] = {
     "STATE_UNSPECIFIED": AppState.UNKNOWN,
@@ -34,14 +34,9 @@ def task_state(name: str) -> AppState:
     """Return the state of a replica for a state of its task."""
     state = TASK_STATES.get(name or "STATE_UNSPECIFIED")
     if state is None:
-        _report_unknown(name)
+        _once.warn(name, "Google Cloud Batch reported an unknown state of a task: %s", name)
         return AppState.UNKNOWN
     return state
-
-
-@functools.lru_cache(maxsize=256)  # One record per state.
-def _report_unknown(name: str) -> None:
-    _log.warning("Google Cloud Batch reported an unknown state of a task: %s", name)
 
 
 def task_index(task: Row) -> int:

@@ -182,7 +182,7 @@ class Reflector(Generic[RecordT]):
                     await self._clock.sleep(self._retry_delay(error, backoff))
         except AsyncSchedError as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001 - pending callers must get the error instead of waiting for ever
+        except Exception as error:  # noqa: BLE001 - pending callers must get the error instead of waiting forever
             _log.exception("the watch of %s failed", self._path)
             broken = SchedulerError("the watch failed", why=repr(error), backend=BACKEND, operation="watch")
             broken.__cause__ = error

@@ -201,7 +201,7 @@ class KubeClient:
         most_pages: int | None = None,
         operation: str = "",
     ) -> Page[ItemT]:
-        """Get a list page by page, or in one piece if its continue token expires meanwhile."""
+        """Get a list page by page, or in one piece if its continue token expires."""
         asked, found, pages = {**(query or {}), "limit": str(PAGE)}, list[ItemT](), 0
         while True:
             try:

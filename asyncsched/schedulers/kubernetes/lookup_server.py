@@ -73,7 +73,7 @@ class Server:
         if kind == "job" and options.queue and not await self._client.discovery.has_group("kueue.x-k8s.io"):
             raise InvalidRequestError(
                 "the cluster has no Kueue",
-                why=f"with kind=job queue={options.queue} is a queue of Kueue, and the Job would wait for ever",
+                why=f"with kind=job queue={options.queue} is a queue of Kueue, and the Job would wait forever",
                 fix="omit queue, or use kind=volcano",
                 backend=BACKEND,
                 operation="submit_dryrun",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Mapping
 
+from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord
 from asyncsched.specs.state import AppState
 
 __all__ = ["JOB_STATUS", "POD_PHASES", "VOLCANO_PHASES", "is_ending", "job_state", "pod_state", "state_of_phase"]
 
-_log = logging.getLogger("asyncsched.schedulers.kubernetes")
+_once = Once(logging.getLogger("asyncsched.schedulers.kubernetes"))
 
 VOLCANO_PHASES: Mapping[str, AppState] = {
     "": AppState.SUBMITTED,
@@ -54,14 +54,9 @@ def state_of_phase(table: Mapping[str, AppState], phase: str, what: str) -> AppS
     """Return the state of a phase; log a phase that is not in the table once, and return UNKNOWN."""
     state = table.get(phase)
     if state is None:
-        _report_unknown(phase, what)
+        _once.warn((what, phase), "Kubernetes reported an unknown phase of a %s: %r", what, phase)
         return AppState.UNKNOWN
     return state
-
-
-@functools.lru_cache(maxsize=256)  # One record per phase.
-def _report_unknown(phase: str, what: str) -> None:
-    _log.warning("Kubernetes reported an unknown phase of a %s: %r", what, phase)
 
 
 def job_state(job: JobRecord) -> AppState:

@@ -94,12 +94,7 @@ class LocalStateReader:
 
     async def _wait(self) -> None:
         """Wait until there is something new, or it is time to poll the apps without reports."""
-        timer = self._clock.call_later(self._pause, self._wake.set) if self._unheard else None
-        try:
-            await self._wake.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
+        await self._clock.wait(self._wake, self._pause if self._unheard else None)
         self._wake.clear()
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 

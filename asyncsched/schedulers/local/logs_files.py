@@ -199,7 +199,7 @@ class LogFiles:
             return
         if now and now != first:
             self._is_gone = True
-            raise FileNotFoundError("another log stands there")
+            raise FileNotFoundError("another log is there")
 
     @contextmanager
     def _index_directory(self) -> Generator[int]:
@@ -209,7 +209,7 @@ class LogFiles:
             # A new directory may get the inode number of a removed one; the index tells them apart.
             self._is_gone = self._is_gone or self._place != (found.st_dev, found.st_ino)
             if self._is_gone:
-                raise FileNotFoundError("another log stands there")
+                raise FileNotFoundError("another log is there")
             yield at
 
 

@@ -307,7 +307,7 @@ def _log_directory(request: PopenRequest, role: str, k: int) -> str:
         return request.role_log_dirs[role][k]
     except (KeyError, IndexError) as error:
         raise InvalidRequestError(
-            f"the request for {request.app_id} names no directory for the log of {role}/{k}",
+            f"the request for {request.app_id} has no log directory for {role}/{k}",
             fix="add one to role_log_dirs",
             backend="local_cwd",
         ) from error

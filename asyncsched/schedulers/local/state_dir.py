@@ -111,9 +111,9 @@ class StateDir:
             problems = [] if self._open() else [self._make(path) for path in self._candidates if self.fd < 0]
         if self.fd < 0:
             raise ConfigError(
-                "there is no place for the state of local apps",
+                "no directory can be used for the state of local apps",
                 why="; ".join(problems) or "there is no home directory",
-                fix="set ASYNCSCHED_HOME to a directory of yours that can be written to",
+                fix="set ASYNCSCHED_HOME to a directory that you own and can write to",
             )
         for name in (APPS, SUPERVISORS):  # checked here, because a supervisor could not report what is wrong
             self._make_below(name)
@@ -125,7 +125,7 @@ class StateDir:
             raise _not_to_be_trusted(self.path / name, error) from error
         except OSError as error:
             raise SchedulerError(
-                f"{self.path / name} cannot be made",
+                f"cannot create {self.path / name}",
                 why=error.strerror or "",
                 fix="remove what is there",
                 backend=BACKEND,
@@ -299,7 +299,7 @@ def _not_to_be_trusted(path: Path, error: ForeignDirectory) -> PermissionDeniedE
     return PermissionDeniedError(
         f"the state directory {path} is not safe",
         why=f"it {error.strerror}",
-        fix="remove it, or set ASYNCSCHED_HOME to a directory of yours",
+        fix="remove it, or set ASYNCSCHED_HOME to a directory that you own",
         backend=BACKEND,
     )
 

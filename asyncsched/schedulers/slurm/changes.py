@@ -62,7 +62,8 @@ class SlurmStateReader:
             while True:
                 await self._listen()
                 if (left := self._due - self._clock.monotonic()) > 0:
-                    await self._wait(left)
+                    await self._clock.wait(self._wake, left)  # or until there is something to listen to or to read
+                    self._wake.clear()
                     continue
                 asked = self._clock.monotonic()
                 await self._pacer.turn()
@@ -75,15 +76,6 @@ class SlurmStateReader:
         finally:
             for watch in self._watches.values():
                 watch.close()
-
-    async def _wait(self, seconds: float) -> None:
-        """Wait for that time, or until there is something to listen to or to read."""
-        timer = self._clock.call_later(seconds, self._wake.set)
-        try:
-            await self._wake.wait()
-        finally:
-            timer.cancel()
-        self._wake.clear()
 
     def _add(self, app_id: str) -> None:
         self._new[app_id] = None

@@ -60,7 +60,7 @@ async def cancel_many(
 
 
 async def give_up(home: AppLinks, cluster: Cluster, late: Sequence[LateApp]) -> None:
-    """End apps that have not run in time, except those that have started meanwhile."""
+    """End apps that have not run in time, except those that have started by now."""
     numbers = alive((await cluster.jobs("pending_timeout")).values())
     for app in late:
         await _marked(home, app.app_id, names.LATE, "pending_timeout")

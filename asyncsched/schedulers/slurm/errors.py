@@ -80,7 +80,7 @@ def _complaint(told: Finished) -> str:
 def foreign(path: str, why: str, operation: str) -> PermissionDeniedError:
     """Return the error for an app's directory that does not belong to this user alone."""
     return PermissionDeniedError(
-        f"{path} is not used",
+        f"{path} cannot be used",
         why=why,
         fix="move it away, or use another directory with the option `job_dir`",
         backend=BACKEND,
@@ -91,7 +91,7 @@ def foreign(path: str, why: str, operation: str) -> PermissionDeniedError:
 def open_to_others(place: str, why: str, operation: str, *, fix: str = "") -> PermissionDeniedError:
     """Return the error for a place of apps in which another user could replace an app's directory."""
     return PermissionDeniedError(
-        f"{place} is not used for apps",
+        f"{place} cannot be used for apps",
         why=f"{why}: another user could run any program as your job",
         fix=f"{fix}{_ELSEWHERE}",
         backend=BACKEND,

@@ -115,7 +115,7 @@ def make_request(
     rounds = max(map(_rounds, app.roles), default=0)
     if "\\" in job_dir:
         raise RunOptionError(
-            f"job_dir must not hold a backslash, got {job_dir!r}",
+            f"job_dir must not contain a backslash, got {job_dir!r}",
             key="job_dir",
             why="Slurm would not find the job's log there",
             fix="name another directory",

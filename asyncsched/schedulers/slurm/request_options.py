@@ -59,7 +59,7 @@ def check_options(options: SlurmOpts, *, is_plain: bool) -> None:
     check_seconds("timeout", options.timeout)
     check_seconds("pending_timeout", options.pending_timeout)
     if options.time is not None and options.timeout is not None:
-        raise RunOptionError("time and timeout both limit the app", key="time", fix="omit one of them")
+        raise RunOptionError("time and timeout are both set", key="time", fix="omit one of them")
     if options.time is not None and not _TIME.fullmatch(options.time):
         raise RunOptionError(
             f"time must be a limit in Slurm's form, got {options.time!r}",
@@ -72,7 +72,7 @@ def check_options(options: SlurmOpts, *, is_plain: bool) -> None:
             raise RunOptionError(f"{name} must be at least 1, got {value}", key=name)
         if value is not None and not is_plain:
             why = "its roles request different resources, and so are separate components of the job"
-            raise RunOptionError(f"{name} needs an app whose roles are of one size", key=name, why=why)
+            raise RunOptionError(f"{name} cannot be used for roles of different sizes", key=name, why=why)
     for name in (*_OF_A_COMPONENT, *_OF_THE_JOB, "prolog", "job_dir"):
         value = getattr(options, name)
         if value is not None and (not value.strip() or not value.isprintable()):
@@ -100,7 +100,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
             is_value = letters[1:] == [""]
         else:
             raise RunOptionError(
-                f"sbatch_args must not hold {argument!r}",
+                f"sbatch_args must not contain {argument!r}",
                 key="sbatch_args",
                 why="it is not an option: sbatch would read it as the job's script, or as the start of another job",
                 fix="write an option and its value as one argument, such as --nodes=2",
@@ -112,7 +112,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
 def _refuse(argument: str, ours: str | None) -> None:
     if ours is not None:
         raise RunOptionError(
-            f"sbatch_args must not hold {argument!r}",
+            f"sbatch_args must not contain {argument!r}",
             key="sbatch_args",
             why=f"sbatch reads it as --{ours}, which asyncsched does not let you set",
             fix="omit it",

@@ -110,7 +110,7 @@ class ContractRig:
                     seen.append(f"{event.state}{' gone' if event.gone else ''}")
                     if event.current is not None and condition(event.current):
                         return event.current
-        raise AssertionError(f"{app_id} ended without that; it was {', '.join(seen)}")
+        raise AssertionError(f"{app_id} ended before the condition was met; its states were {', '.join(seen)}")
 
     async def ended(self, app_id: str) -> DescribeAppResponse:
         """Wait until an app has ended."""

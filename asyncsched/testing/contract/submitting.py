@@ -97,15 +97,21 @@ class SubmitContract:
         [
             (AppDef("job"), "no roles"),
             (AppDef("job", [Role("one", "i")]), "'one' has no entrypoint"),
-            (AppDef("job", [Role("one", "i", entrypoint="sh", num_replicas=0)]), "'one' has num_replicas=0"),
-            (AppDef("job", [Role("one", "i", entrypoint="sh", args=cast("Any", "-c x"))]), "'one' has args='-c x'"),
+            (
+                AppDef("job", [Role("one", "i", entrypoint="sh", num_replicas=0)]),
+                "num_replicas of role 'one' must .* at least 1, got 0",
+            ),
+            (
+                AppDef("job", [Role("one", "i", entrypoint="sh", args=cast("Any", "-c x"))]),
+                "args of role 'one' must .* got '-c x'",
+            ),
             (
                 AppDef("job", [Role("one", "i", entrypoint="sh", env=cast("Any", {"A": 1}))]),
-                "'one' sets the variable A to a value of type int",
+                r"env\['A'\] of role 'one' must be a str, got a value of type int",
             ),
             (
                 AppDef("job", [Role("one", "i", entrypoint="sh", env={"A=B": "1"})]),
-                "'one' has a variable in its env named 'A=B'",
+                "name in env of role 'one' must .* without =, got 'A=B'",
             ),
         ],
     )

@@ -38,7 +38,7 @@ REFUSED: dict[str, tuple[Message, str]] = {
     "NUL in an argument": (replica("/bin/echo", "a\0b"), "argument 1 contains a NUL byte"),
     "NUL in a value": (shell("exit", env={"A": "secret\0"}), "variable 'A' contains a NUL byte"),
     "NUL in the directory": (shell("exit", cwd="/\0"), "the working directory contains a NUL byte"),
-    "a lone surrogate": (replica("/bin/echo", "\ud800"), "argument 1 is not a text that this machine can encode"),
+    "a lone surrogate": (replica("/bin/echo", "\ud800"), "argument 1 cannot be encoded on this machine"),
     "no variable": (shell("exit", env={"A=B": ""}), "not a valid variable name: 'A=B'"),
     "a long argument": (replica("/bin/echo", "x" * (128 << 10)), "argument 1 is too long"),
     "long arguments": (replica("/bin/echo", *["x" * 100_000] * 70), "the arguments and the environment are too long"),
@@ -238,7 +238,7 @@ def test_cancelled_while_it_starts_nothing_has_run(supervisor: Supervisor, slow:
         assert supervisor.ask("cancel", app_id="app")["known"]
 
         (answer,) = supervisor.events
-        assert "it was cancelled before it had started" == answer["message"]
+        assert "it was cancelled before it started" == answer["message"]
         eventually_blocking(lambda: below(supervisor) == [])
     assert not (tmp_path / "ran").exists()
 

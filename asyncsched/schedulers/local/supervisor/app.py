@@ -120,13 +120,13 @@ class App:
         name: str = self.spec["dir"]
         workspace: str = self.spec.get("workspace", "")  # a client of the first release does not know it
         if not self.replicas or "/" in name + workspace or name in ("", ".", "..") or workspace in (".", ".."):
-            raise LaunchError("the app has no replicas, or no directory of its own")
+            raise LaunchError("the app has no replicas or no directory")
         try:
             self._place(apps_at, workspace)
         except OSError as error:
             if error.errno in TAKEN:
                 raise LaunchError(f"there is an app {self.app_id} already", code="exists") from None
-            raise _unsaved(error, "the app's directory cannot be made") from None
+            raise _unsaved(error, "the app's directory cannot be created") from None
 
     def _place(self, apps_at: int, workspace: str = "") -> None:
         """Put its directory in place, with the record already in it.

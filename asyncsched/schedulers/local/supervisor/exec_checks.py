@@ -54,7 +54,7 @@ def _size(word: str, what: str) -> int:
     try:
         size = len(os.fsencode(word)) + 1
     except UnicodeEncodeError:
-        raise ValueError(f"{what} is not a text that this machine can encode") from None
+        raise ValueError(f"{what} cannot be encoded on this machine") from None
     if "\0" in word:
         raise ValueError(f"{what} contains a NUL byte")
     if size > LONGEST_WORD:

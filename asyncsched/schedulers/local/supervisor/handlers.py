@@ -89,7 +89,7 @@ class Handlers:
     def _end(self, app_id: str, reply: Reply, *, grace: bool) -> None:
         app = self._worker.apps.get(app_id)
         if app is not None and app.launch is not None:
-            app.launch.abort(LaunchError("it was cancelled before it had started"))
+            app.launch.abort(LaunchError("it was cancelled before it started"))
         elif app is not None:
             app.terminate("cancel", grace=grace)
         reply({"known": app is not None})

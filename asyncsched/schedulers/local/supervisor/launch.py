@@ -220,7 +220,7 @@ def _cannot_start(replica: Replica, why: str) -> str:
 
 
 def _make_group(pid: int) -> None:
-    """Make its process group, as the child does too, so that it exists for both whoever is first."""
+    """Make its process group, as the child also does: it must exist for both, whichever comes first."""
     try:
         os.setpgid(pid, pid)
     except OSError:

@@ -190,7 +190,7 @@ class Worker:
         apps = [app for app in self.apps.values() if not app.is_over]
         for app in apps:
             if app.launch is not None:
-                app.launch.abort(LaunchError("its owner has ended meanwhile", ours=True))
+                app.launch.abort(LaunchError("its owner has ended", ours=True))
             else:
                 app.terminate(why, grace=grace)
         process_tree.ask_to_end((), self.ownership.left_over().get(None, ()))
