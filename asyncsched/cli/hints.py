@@ -70,7 +70,7 @@ def wrong_shape(flags: Sequence[str], words: Sequence[str], options: Sequence[st
     name = words[0] if words else "COMPONENT"
     if words and "." not in name and ":" not in name:
         return ConfigError(what, why=f"{name} was read as the name of a component", fix=_as_command(words, options))
-    return ConfigError(what, why=f"{name} has arguments of its own", fix=f"asyncsched run {name} --help shows them")
+    return ConfigError(what, why=f"{name} has its own arguments", fix=f"asyncsched run {name} --help shows them")
 
 
 def _parts(name: str) -> list[str]:

@@ -124,8 +124,7 @@ def _hint(choice: _Choice, views: Sequence[AppView], more: Sequence[ListAppRespo
     which = failed[0] if len(failed) == 1 else choice.name or "*"
     words = ["asyncsched", "status", *(["-s", choice.scheduler] if choice.scheduler else []), visible(which)]
     least = "at least " if len(more) == COUNTED else ""
-    who = "it" if len(failed) == 1 else "they"
-    return f"{least}{len(failed)} failed: `{shlex.join(words)}` tells since when, and what {who} wrote last"
+    return f"{least}{len(failed)} failed: `{shlex.join(words)}` shows when, why, and the last output"
 
 
 def _told(more: Sequence[ListAppResponse]) -> str:

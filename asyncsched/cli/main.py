@@ -137,8 +137,8 @@ class _Verbs(click.Group):
 def app(ctx: click.Context, debug: bool, no_color: bool, output: Format | None) -> int:
     """Launch, watch, read and stop apps on any scheduler.
 
-    A handle is scheduler://session/app_id. In its place you can give the app's id, the start of an id that fits no
-    other app, or a pattern such as 'train-*'.
+    APP is a handle (scheduler://session/app_id), an app's id, its name, the start of an id that fits no other app, a
+    pattern such as 'train-*', or @last, the app that was last launched from here.
     """
     console = ctx.ensure_object(Console)
     console.debug = console.debug or debug

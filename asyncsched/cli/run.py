@@ -200,9 +200,11 @@ def _foreign_workspace() -> str:
 def _check_matrix(options: dict[str, Any], *, is_command: bool) -> None:
     if not options["matrix"]:
         if options["limit"] or options["group"] or options["yes"]:
-            raise click.UsageError("--limit, --group and --yes are for the jobs of --matrix")
+            raise click.UsageError("--limit, --group and --yes need --matrix; leave them out, or add --matrix NAME=A,B")
     elif is_command:
-        raise click.UsageError("--matrix sets named arguments of a component; a command after -- has none")
+        raise click.UsageError(
+            "--matrix needs a component, whose arguments it sets; name one instead of a command after --"
+        )
     elif wrong := [name for name in ("dryrun", "detach", "key", "log", "pass_exit_code") if options[name]]:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
         raise click.UsageError(f"--matrix runs a group of jobs; leave out {flags}")

@@ -38,7 +38,7 @@ def combinations(matrix: Sequence[str]) -> Iterator[Mapping[str, str]]:
     for text in matrix:
         name, equals, listed = text.partition("=")
         if not name or not equals or not listed:
-            raise click.UsageError(f"--matrix is NAME=VALUE,VALUE,..., got {text!r}")
+            raise click.UsageError(f"--matrix must be NAME=VALUE,VALUE,..., got {text!r}")
         if name in values:
             raise click.UsageError(f"--matrix names {name} twice")
         values[name] = listed.split(",")

@@ -92,12 +92,12 @@ def verb(name: str, cls: type[Verb] = Verb, **settings: Any) -> Callable[[Callab
 
 def with_apps(function: Callable[P, int]) -> Callable[P, int]:
     """Add the argument `apps` and the option `scheduler` to a verb."""
-    return _app_options("APP...")(function)
+    return _app_options("[APP]...")(function)
 
 
 def with_apps_and_parts(function: Callable[P, int]) -> Callable[P, int]:
     """Do the same for verbs that also accept roles and replicas."""
-    return _app_options("APP[/ROLE[/K,K2-K3]]...")(function)
+    return _app_options("[APP[/ROLE[/K,K2-K3]]]...")(function)
 
 
 def _app_options(metavar: str) -> Callable[[Callable[P, int]], Callable[P, int]]:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from asyncsched.schedulers._common.program import Programs as Programs
     from asyncsched.schedulers._common.program_start import Started as Started
     from asyncsched.schedulers._common.program_start import start_program as start_program
+    from asyncsched.schedulers._common.rate_limit import Pacer as Pacer
+    from asyncsched.schedulers._common.rate_limit import RateLimits as RateLimits
     from asyncsched.schedulers._common.roles import app_note as app_note
     from asyncsched.schedulers._common.roles import read_app_note as read_app_note
     from asyncsched.schedulers._common.tombstone import Tombstone as Tombstone
@@ -41,7 +43,9 @@ __all__ = [
     "FeedStatistics",
     "Finished",
     "ListAppResponse",
+    "Pacer",
     "Programs",
+    "RateLimits",
     "Scheduler",
     "SchedulerFactory",
     "Started",
@@ -71,7 +75,9 @@ _HOME = {
     "FeedStatistics": "asyncsched.schedulers.feed",
     "Finished": "asyncsched.schedulers._common.program",
     "ListAppResponse": "asyncsched.schedulers.responses",
+    "Pacer": "asyncsched.schedulers._common.rate_limit",
     "Programs": "asyncsched.schedulers._common.program",
+    "RateLimits": "asyncsched.schedulers._common.rate_limit",
     "Scheduler": "asyncsched.schedulers.api",
     "SchedulerFactory": "asyncsched.schedulers.registry",
     "Started": "asyncsched.schedulers._common.program_start",

@@ -1,7 +1,7 @@
-"""The monitor in a terminal: a table of many apps and the log of those that are chosen.
+"""The monitor in a terminal: a table of many apps, and the log of the selected ones.
 
-It draws what `asyncsched.views` makes, and asks a `MonitorSource` for it. Only `app`, `panes`, `screens` and `terminal`
-know textual, and `run` imports them when a monitor starts.
+It draws the rows of `asyncsched.views`, which a `MonitorSource` keeps up to date. Only `app`, `keys`, `panes`,
+`screens` and `terminal` import textual; `run` imports them when a monitor starts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The monitor itself: keys become deeds, and changes are painted."""
+"""The monitor itself: it runs the actions of keys and paints changes."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from asyncsched.views.text import one_line
 __all__ = ["CLOSED", "INTERRUPTED", "MonitorApp"]
 
 INTERRUPTED, CLOSED = "SIGINT", "SIGHUP"
-"""Why it was left, by the signals that stand for the same."""
+"""Why the user left, as the name of the signal with the same meaning."""
 CLEANUP_TIMEOUT = 10.0
 
 _log = logging.getLogger("asyncsched")
 
 
 class MonitorApp(App[str]):
-    """Shows the apps of a source until somebody leaves.
+    """Shows the apps of a source until the user leaves.
 
     Args:
-        source: Knows them.
-        color: Whether there are colours.
-        leaves: Whether it leaves by itself when nothing will change any more.
-        on_terminal: Whether it is to look whether its terminal is still there.
+        source: Where the apps come from.
+        color: Whether to use colours.
+        leaves: Whether to leave when no app can change any more.
+        on_terminal: Whether it draws on a real terminal, and leaves when that is closed.
 
     Attributes:
         table: The apps.
         painter: Paints changes.
-        failure: What it has ended with.
+        failure: The error that ended it, if any.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -89,7 +89,7 @@ class MonitorApp(App[str]):
         self._log_title = TextPane(styles, id="log-title")
         self._log_pane = LogPane(styles, id="log")
         self._foot = TextPane(styles, id="foot")
-        self._typed: str | None = None  # what is typed behind a slash; None: keys are deeds
+        self._typed: str | None = None  # the text typed after a slash; None: keys run actions
 
     # Its life
 
@@ -99,24 +99,24 @@ class MonitorApp(App[str]):
         yield from (self._head, self._table, self._log_title, self._log_pane, self._foot)
 
     def on_load(self) -> None:
-        """Give the loop back the way of making tasks that textual has replaced."""
+        """Restore the loop's task factory, which textual has replaced."""
         asyncio.get_running_loop().set_task_factory(self._factory)
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Start to follow the apps and to read their last lines."""
         self._start(self._follow(), "apps of the monitor")
         last = LastLines(self._source, self.table, self.painter.changed)
         self._start(last.run(self._visible), "last lines of the monitor")
         self.painter.changed()
 
     def on_resize(self) -> None:
-        """Fit the new size, when the panes have theirs."""
+        """Paint again once the panes have their new size."""
         self.call_after_refresh(self.painter.now)
 
     async def show(self) -> str | None:
-        """Run until somebody leaves; cancelling this leaves, too."""
+        """Run until the user leaves. Cancelling it also leaves."""
         self._factory = asyncio.get_running_loop().get_task_factory()
-        # In a task of its own: textual takes a cancellation for a wish to leave, and does not pass it on.
+        # In a separate task: textual takes a cancellation as a request to leave, and does not pass it on.
         running = asyncio.create_task(self.run_async(mouse=False), name="monitor")
         try:
             await asyncio.wait([running])
@@ -133,7 +133,7 @@ class MonitorApp(App[str]):
 
     @override
     def _handle_exception(self, error: Exception) -> None:
-        """Leave with a fault; textual would print it with the values of all variables, secrets among them."""
+        """Leave and keep the error; textual would print it with the values of all variables, including secrets."""
         if not self._on_terminal:
             super()._handle_exception(error)
             return
@@ -141,11 +141,11 @@ class MonitorApp(App[str]):
         self.exit()
 
     async def on_unmount(self) -> None:
-        """End what goes on behind the screen."""
+        """End the background tasks."""
         await self.close()
 
     async def close(self) -> None:
-        """End everything; the apps run on. Idempotent."""
+        """End all tasks of the monitor; the apps keep running. Idempotent."""
         self.painter.close()
         await self._tasks.close(CLEANUP_TIMEOUT)
 
@@ -155,17 +155,17 @@ class MonitorApp(App[str]):
     async def _follow(self) -> None:
         try:
             await self._source.follow(self.table, self.painter.changed, self.note)
-        except Exception as error:  # noqa: BLE001 - raised by `show`, when the terminal has been given back
+        except Exception as error:  # noqa: BLE001 - raised by `show`, once the terminal is restored
             self.failure = error
             self.exit()
             return
         if self._leaves:
             self.exit()
-        self.note("all have ended; q leaves")
+        self.note("all apps have ended; press q to leave")
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave keys to what lies over the table, and to the text that is typed."""
+        """Leave keys to an open dialog, and to a text that is being typed."""
         if action in ("interrupt", "suspend_process", "quit"):
             return True
         if len(self.screen_stack) > 1:
@@ -174,7 +174,7 @@ class MonitorApp(App[str]):
 
     @override
     async def on_event(self, event: events.Event) -> None:
-        """Take the keys of a text that is typed."""
+        """Take the keys of a text that is being typed."""
         is_new = isinstance(event, events.InputEvent) and not event.is_forwarded
         if is_new and self._typed is not None and len(self.screen_stack) == 1:
             if isinstance(event, events.Key) and event.key not in ("escape", "ctrl+c", "ctrl+z", "ctrl+q"):
@@ -188,7 +188,7 @@ class MonitorApp(App[str]):
     # Painting
 
     def note(self, text: str) -> None:
-        """Show a text in the last line until a key is pressed."""
+        """Show a text in the last line until the next key."""
         self._note = one_line(text)
         self.painter.changed()
 
@@ -221,14 +221,14 @@ class MonitorApp(App[str]):
     @property
     def _last_line(self) -> TextLine:
         if self._typed is not None:
-            return TextLine(f"{'search for' if self._in_log else 'only apps with'}: {one_line(self._typed)}▏", "bold")
+            return TextLine(f"{'search' if self._in_log else 'filter'}: {one_line(self._typed)}▏", "bold")
         if self._note:
             return TextLine(self._note)
         return TextLine(fitting(LOG_HINTS if self._in_log else HINTS, self.size.width), "faint")
 
     @property
     def log_view(self) -> LiveLog | None:
-        """The log in the pane; None if there is none."""
+        """The open log; None if none is open."""
         return self._shown_log.log
 
     @property
@@ -236,7 +236,7 @@ class MonitorApp(App[str]):
         return self._log_pane.size.height
 
     def _done(self) -> None:
-        """Show what a key has done."""
+        """Show the effect of a key."""
         self._note = ""
         self.painter.now()
 
@@ -251,7 +251,7 @@ class MonitorApp(App[str]):
         self._done()
 
     def action_page(self, by: int) -> None:
-        """Move by what is shown at a time."""
+        """Move by a page."""
         height = self._log_height if self._in_log else self._table.height
         self.action_move(by * max(height - 1, 1))
 
@@ -267,19 +267,19 @@ class MonitorApp(App[str]):
         self._done()
 
     def action_sideways(self, by: int) -> None:
-        """Show another part of the log's long lines."""
+        """Scroll the log's long lines left or right."""
         if self._in_log:
             self._shown_log.move(by)
             self._done()
 
     def action_other_pane(self) -> None:
-        """Go to the log, or back to the table."""
+        """Switch between the log and the table."""
         self._in_log = self.log_view is not None and not self._in_log
         self._table.display = True
         self._arranged()
 
     def action_larger(self) -> None:
-        """Give the log the room of the table, or the table its own again."""
+        """Give the log the whole screen, or show the table again."""
         if self._in_log:
             self._table.display = not self._table.display
             self._arranged()
@@ -287,12 +287,12 @@ class MonitorApp(App[str]):
     # Choosing
 
     def action_mark(self) -> None:
-        """Mark an app."""
+        """Mark or unmark the app under the cursor."""
         self.table.toggle_mark()
         self._done()
 
     def action_mark_shown(self) -> None:
-        """Mark all apps that are shown."""
+        """Mark all shown apps."""
         self.table.mark_shown()
         self._done()
 
@@ -302,7 +302,7 @@ class MonitorApp(App[str]):
         self._done()
 
     def action_failed(self) -> None:
-        """Show only apps that have failed, or all again."""
+        """Show only failed apps, or all again."""
         self.table.filter(states="all" if self.table.states == "failed" else "failed")
         self._done()
 
@@ -317,14 +317,14 @@ class MonitorApp(App[str]):
         self._done()
 
     def action_replicas(self) -> None:
-        """Show the replicas of an app, or hide them."""
+        """Show or hide the replicas of the app under the cursor."""
         self.table.toggle_replicas()
         self._done()
 
     # Filter and search
 
     def action_ask(self) -> None:
-        """Ask for the text to filter by, or to search for in the log."""
+        """Start typing a text to filter by, or to search for in the log."""
         self._typed = "" if self._in_log else self.table.text
         self._done()
 
@@ -348,7 +348,7 @@ class MonitorApp(App[str]):
         self._done()
 
     def action_search(self, by: int) -> None:
-        """Go to the next line in which the text is found, or to the one before."""
+        """Go to the next line that contains the text, or to the previous one."""
         if self.log_view is not None:
             self.log_view.step(by, self._log_height)
         self._done()
@@ -356,7 +356,7 @@ class MonitorApp(App[str]):
     # The log
 
     def action_log(self) -> None:
-        """Show the log of what is chosen."""
+        """Open the log of the selected apps."""
         self.table.hold()
         if self.table.chosen:
             self._shown_log.open(self.table.chosen)
@@ -376,19 +376,19 @@ class MonitorApp(App[str]):
         self._arranged()
 
     def _arranged(self) -> None:
-        """Give the log its room, or take it back; paint when all have theirs."""
+        """Show or hide the log; paint once the panes have their new size."""
         self._log_title.display = self._log_pane.display = self.log_view is not None
         self.call_after_refresh(self._done)
 
-    # Looking closer, and ending
+    # Details, and cancelling
 
     def action_peek(self) -> None:
         """Show the last lines of the app under the cursor."""
         self._look(f"the last {PEEKED} lines of", partial(peek, self._source))
 
     def action_describe(self) -> None:
-        """Show what the app under the cursor is made of."""
-        self._look("what it is made of:", partial(description, self._source))
+        """Show the definition of the app under the cursor."""
+        self._look("definition of", partial(description, self._source))
 
     def _look(self, what: str, read: Callable[[AppView], Awaitable[list[str]]]) -> None:
         self.table.hold()
@@ -401,13 +401,13 @@ class MonitorApp(App[str]):
     async def _show_read(self, title: str, reading: Awaitable[list[str]]) -> None:
         try:
             lines = await reading
-        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
+        except Exception as error:  # noqa: BLE001 - also a plugin's own errors; the table continues
             self.note(f"error: {error}")
             return
         self.call_later(self.push_screen, TextScreen(self._styles_of, title, lines))
 
     def action_cancel(self) -> None:
-        """Ask, and then ask the schedulers for the end of what is chosen."""
+        """Ask for confirmation, then cancel the selected apps."""
         self.table.hold()
         self._done()
         views = [view for handle in self.table.chosen if (view := self.table.view(handle)) is not None]
@@ -415,7 +415,7 @@ class MonitorApp(App[str]):
         if ending:
             self.push_screen(Question(self._styles_of, *question(self.table, ending)), partial(self._answered, ending))
         else:
-            self.note("it has ended already" if len(views) == 1 else f"all {len(views)} have ended already")
+            self.note("it has already ended" if len(views) == 1 else f"all {len(views):,} have already ended")
 
     def _answered(self, views: list[AppView], answer: bool | None) -> None:
         if answer:
@@ -424,7 +424,7 @@ class MonitorApp(App[str]):
     async def _cancel(self, views: list[AppView]) -> None:
         try:
             self.note(await ask_for_end(self._source, self.table, views))
-        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
+        except Exception as error:  # noqa: BLE001 - also a plugin's own errors; the table continues
             self.note(f"error: {error}")
 
     # Leaving
@@ -434,7 +434,7 @@ class MonitorApp(App[str]):
         self.push_screen(TextScreen(self._styles_of, "Keys", HELP))
 
     def action_escape(self) -> None:
-        """Leave the question, then the log, then the filter."""
+        """Stop typing, else close the log, else remove the filter."""
         if self._typed is not None:
             self._typed = None
             if not self._in_log:

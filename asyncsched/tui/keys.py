@@ -1,4 +1,4 @@
-"""The keys of the monitor: what each does, and what is told of them."""
+"""The keys of the monitor, their help, and the hints in the last line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textual.binding import Binding, BindingType
 __all__ = ["BINDINGS", "HELP", "HINTS", "LOG_HINTS"]
 
 BINDINGS: list[BindingType] = [
-    # Keys that come at once are taken in turn, each where the one before it has led.
+    # With priority, keys that arrive together are handled in order, each in the state that the last one left.
     Binding(keys, action, show=False, priority=True)
     for keys, action in (
         ("up,k", "move(-1)"),
@@ -51,18 +51,18 @@ LOG_HINTS = (
     *("? help", "q close", "/ search", "n N next", "end newest"),
     *("z larger", "tab table", "a attempt", "← → long lines"),
 )
-"""What stands in the last line, as much of it as fits."""
+"""The hints in the last line: as many as fit."""
 
 HELP = """\
 up down j k, page up, page down, home g, end G   move
-space    the last 20 lines          enter, l  the log of what is chosen
-d        what it is made of         x         its replicas, equal ones in one row
-m        mark, or unmark            M         mark all that are shown
-u        unmark all                 c         cancel what is chosen, after a question
-/        show only what has a text  f         only what has failed
-t        only one state             s         another order
-tab      to the log and back        q         leave; the apps run on
-In the log: the keys that move scroll, left and right show the rest of long lines,
-/ searches, n and N go to the next and the one before, a chooses the attempt,
+space    show the last 20 lines     enter, l  open the log of the selected apps
+d        show the definition        x         show the replicas, similar ones in one row
+m        mark or unmark             M         mark all shown apps
+u        unmark all                 c         cancel the selected apps, after a question
+/        filter by a text           f         show only failed apps
+t        filter by state            s         change the order
+tab      switch to the log          q         leave; the apps keep running
+In the log, the same keys scroll. Left and right show the rest of long lines,
+/ searches, n and N go to the next and the previous match, a changes the attempt,
 z gives the log the whole screen, q or escape closes it.
-What is chosen are the marked apps, or else that under the cursor.""".splitlines()
+The selected apps are the marked ones, or else the one under the cursor.""".splitlines()

@@ -1,4 +1,4 @@
-"""When changes are painted: a few times a second at most, however many there are."""
+"""When to paint: at most four times a second, however many changes there are."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from asyncsched.clock import Clock, TimerHandle
 __all__ = ["EVERY", "TICK", "Painter"]
 
 EVERY = 0.25
-"""Seconds between two paintings of changes at least."""
+"""Minimum seconds between two paintings of changes."""
 
 TICK = 1.0
-"""Seconds after which ages are painted anew where nothing has changed."""
+"""Seconds after which ages are painted again if nothing has changed."""
 
 
 class Painter:
     """Calls `paint` after changes, and once a second for the ages.
 
     Args:
-        clock: What tells the time.
-        paint: Paints what has changed.
+        clock: The clock for its timer.
+        paint: Paints the changes.
 
     Attributes:
-        paints: How often it was called.
+        paints: How often `paint` was called.
     """
 
     def __init__(self, clock: Clock, paint: Callable[[], None]) -> None:
@@ -42,7 +42,7 @@ class Painter:
             self._set(max(self._last + EVERY - self._clock.monotonic(), 0.0))
 
     def now(self) -> None:
-        """Paint at once: somebody has pressed a key and waits for it."""
+        """Paint immediately, after a key."""
         if self._closed:
             return
         self._is_soon = False
@@ -52,7 +52,7 @@ class Painter:
         self._paint()
 
     def close(self) -> None:
-        """Paint no more."""
+        """Stop painting."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

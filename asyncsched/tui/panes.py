@@ -1,4 +1,4 @@
-"""What is drawn of the monitor: lines, of which only those are rendered that have changed."""
+"""The panes of the monitor: lines, rendered again only where they have changed."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ GAP = "  "
 _AGE = 4
 _NAME_LEAST, _NAME_SHARE = 12, 0.45
 _GIVEN_BACK = 8
-"""Cells that the first column has too many before it becomes narrower again."""
+"""How many unused cells the first column may have before it becomes narrower."""
 _CELLS = {AppState.SUCCEEDED: "█", AppState.FAILED: "x", AppState.CANCELLED: "-", AppState.RUNNING: "▒"}
 
 
 class Styles:
-    """How things look.
+    """The styles of the monitor.
 
     Args:
-        color: Whether there are colours.
+        color: Whether to use colours.
     """
 
     def __init__(self, *, color: bool = True) -> None:
@@ -65,22 +65,22 @@ class Styles:
         return self._states[state]
 
     def replica(self, color: str) -> Style:
-        """Return the style of a replica whose colour this is."""
+        """Return the style of a replica with this colour."""
         if color not in self._replicas:
             self._replicas[color] = Style(color=color if self._color else None)
         return self._replicas[color]
 
 
 class LinesPane(Widget, Generic[LineT]):
-    """Some lines; those that stay as they are are not rendered again.
+    """A pane of lines; unchanged lines are not rendered again.
 
     Args:
-        styles: How they look.
+        styles: The styles of the lines.
         id: The name of the pane.
 
     Attributes:
-        lines: What is shown.
-        rendered: How many lines were rendered so far.
+        lines: The shown lines.
+        rendered: How many lines have been rendered so far.
     """
 
     def __init__(self, styles: Styles, id: str | None = None) -> None:  # noqa: A002 - textual's name
@@ -103,7 +103,7 @@ class LinesPane(Widget, Generic[LineT]):
 
     @override
     def render_line(self, y: int) -> Strip:
-        """Return one line, as wide as the pane."""
+        """Return one line, padded to the pane's width."""
         self.rendered += 1
         width = self.size.width
         if y >= len(self.lines):
@@ -111,12 +111,12 @@ class LinesPane(Widget, Generic[LineT]):
         return self.strip(self.lines[y], width).adjust_cell_length(width)
 
     def strip(self, line: LineT, width: int) -> Strip:
-        """Return how a line looks."""
+        """Return a line with its styles."""
         raise NotImplementedError
 
     @property
     def text(self) -> str:
-        """What can be read in the pane."""
+        """The text of the pane."""
         width = self.size.width
         return "\n".join(self.strip(line, width).adjust_cell_length(width).text.rstrip() for line in self.lines)
 
@@ -138,14 +138,14 @@ class TextPane(LinesPane[TextLine]):
 
 
 class HeadLine(NamedTuple):
-    """The line above the table: a summary, and the bar that shows the same."""
+    """A line above the table: a summary, and a bar with the same numbers."""
 
     text: str
     bar: tuple[BarSegment, ...] = ()
 
 
 class HeadPane(LinesPane[HeadLine]):
-    """The summary with its bar, and what is shown."""
+    """The summary with its bar, and the current filter and order."""
 
     @override
     def strip(self, line: HeadLine, width: int) -> Strip:
@@ -156,12 +156,12 @@ class HeadPane(LinesPane[HeadLine]):
 
     @staticmethod
     def room(text: str, width: int) -> int:
-        """Return how many cells a bar beside a text has."""
+        """Return how many cells are left for a bar beside a text."""
         return min(width - cell_len(text) - len(GAP) - 2, 40)
 
 
 class Columns(NamedTuple):
-    """What stands above the columns, between them, and how wide the states are."""
+    """The titles of the columns, the gap between them, and the width of the states."""
 
     titles: tuple[str, str, str, str, str]
     gap: str
@@ -180,7 +180,7 @@ class TablePane(LinesPane[TableLine]):
     columns = _WIDE
 
     def show_table(self, lines: Sequence[TableLine]) -> None:
-        """Show these lines; the first column is as wide as the longest name in it, and seldom becomes narrower."""
+        """Show these lines; the first column fits the longest name, and rarely becomes narrower."""
         most = max(int(self.size.width * _NAME_SHARE), _NAME_LEAST)
         wanted = max((cell_len(line.cells[0]) + 2 * line.is_group for line in lines), default=0)
         least = self.name_width if self.name_width - wanted < _GIVEN_BACK else _NAME_LEAST
@@ -194,7 +194,7 @@ class TablePane(LinesPane[TableLine]):
 
     @property
     def height(self) -> int:
-        """How many lines there are below the titles."""
+        """The number of lines below the titles."""
         return max(self.size.height - 1, 0)
 
     @override
@@ -212,7 +212,7 @@ class TablePane(LinesPane[TableLine]):
 
 
 class LogPane(LinesPane[ShownRow]):
-    """The lines of a log, each with who wrote it."""
+    """The lines of a log, each with its app or replica."""
 
     who_width = 0
     cut = 0
@@ -222,8 +222,8 @@ class LogPane(LinesPane[ShownRow]):
 
         Args:
             rows: The lines.
-            who_width: How wide the names of those are who wrote them.
-            cut: How many cells of each text are left out at its beginning.
+            who_width: The width of the names before the lines.
+            cut: How many cells to leave out at the beginning of each text.
         """
         if (who_width, cut) != (self.who_width, self.cut):
             self.who_width, self.cut = who_width, cut
@@ -244,23 +244,23 @@ class LogPane(LinesPane[ShownRow]):
 
 
 def ruled(title: str, width: int) -> str:
-    """Return a title within a line as wide as the screen."""
+    """Return a title in a rule as wide as the screen."""
     return f"── {title} ".ljust(width, "─")
 
 
 def fitting(hints: Sequence[str], width: int) -> str:
-    """Return as many of these as fit into a line, the first first."""
+    """Return as many hints as fit into a line, in order."""
     ends = accumulate(hints, lambda line, hint: f"{line}{GAP}{hint}")
     return max((line for line in ends if cell_len(line) <= width), key=len, default="")
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return a text as lines that fit."""
+    """Return a text wrapped to this width."""
     return chop_cells(text.expandtabs(), width) or [""]
 
 
 def _cut(text: str, width: int) -> str:
-    """Cut a name in its middle: its beginning says what it is, its end which one."""
+    """Cut a name in the middle: its beginning and its end identify it best."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     tail = max((width - 1) // 2, 1)

@@ -1,4 +1,4 @@
-"""What reads logs for the monitor: the pane's, the last lines that a peek shows, and the last line of each app."""
+"""Readers of logs for the monitor: for the open log, for a peek, and for the last line of each app."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ __all__ = ["PEEKED", "LastLines", "PaneReader", "description", "peek", "tail_for
 PEEKED = 20
 """How many lines a peek shows."""
 PEEKED_REPLICAS = 8
-"""How many replicas a peek reads at most."""
+"""The maximum number of replicas that a peek reads."""
 MOST_AT_ONCE = 1000
-"""Lines that are read between two paintings at most: a flood waits at its source, and takes no core here."""
+"""The maximum number of lines read between two paintings: a flood waits at its source, and does not use a core here."""
 LEAST_OF_EACH = 20
 WITHIN = 10.0
-"""Seconds that a log has to answer a peek."""
+"""The time limit of a peek, in seconds."""
 READERS = 4
-"""Logs that are read at a time for their last lines."""
+"""How many logs are read at a time for their last lines."""
 AGAIN = 60.0
-"""Seconds after which the last line of an app that runs is read again."""
+"""Seconds after which the last line of a running app is read again."""
 PAUSE = 1.0
 
 
 def tail_for(replicas: int) -> int:
-    """Return with how many lines of each replica a log begins, so that all of them fit into what is kept."""
+    """Return how many last lines to read of each replica, so that the log can keep all of them."""
     return max(LINES // max(replicas, 1), LEAST_OF_EACH)
 
 
 class PaneReader:
-    """Reads a log into what is shown of it, no faster than that is painted.
+    """Reads a log into a pane, no faster than the pane is painted.
 
     Args:
-        source: Opens the log.
-        log: Where the lines go.
-        changed: Is called when there are more.
+        source: Where the log comes from.
+        log: Gets the lines.
+        changed: Called when there are more.
     """
 
     def __init__(self, source: MonitorSource, log: LiveLog, changed: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ class PaneReader:
         self._changed = changed
 
     async def read(self, lines: LogStream) -> None:
-        """Read to the end; what fails is noted."""
+        """Read to the end; an error becomes the log's note."""
         budget = budget_of(asyncio.get_running_loop())
         taken, since = 0, self._clock.monotonic()
         try:
@@ -71,33 +71,33 @@ class PaneReader:
                         taken, since = 0, self._clock.monotonic()
                     await budget.breathe()
             self._log.note = "end of the log"
-        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on, and the pane says why not
+        except Exception as error:  # noqa: BLE001 - also a plugin's own errors; shown in the pane
             self._log.note = one_line(f"error: {error}")
         self._changed()
 
 
 async def peek(source: MonitorSource, view: AppView) -> list[str]:
-    """Return the last lines of an app: of the replica that failed first, or else of its first replicas."""
+    """Return the last lines of an app: of the replica that failed first, or else of its first eight."""
     lines = source.log_lines([view.handle], tail_lines=PEEKED, replicas=_replicas(view, PEEKED_REPLICAS))
     found: list[LogLine] = []
     async with source.clock.deadline(WITHIN), lines:
         found += [line async for line in lines]
-    found.sort(key=lambda line: line.ns or 0)  # stable: those without times stay as they came
+    found.sort(key=lambda line: line.ns or 0)  # stable: lines without a time keep their order
     shown = LogView(kept=PEEKED)
     for line in found:
         shown.add(line)
     rows = shown.rows()
     width = max((len(one_line(row.who)) for row in rows), default=0)
-    return [f"{one_line(row.who):<{width}} {row.mark} {row.text}" for row in rows] or ["nothing was written"]
+    return [f"{one_line(row.who):<{width}} {row.mark} {row.text}" for row in rows] or ["no output"]
 
 
 async def description(source: MonitorSource, view: AppView) -> list[str]:
-    """Return what an app is made of."""
+    """Return the definition of an app, line by line."""
     return [written_out(line) for line in (await source.describe(view.handle)).splitlines()]
 
 
 def _replicas(view: AppView, most: int) -> tuple[str, Sequence[int]] | None:
-    """Return the replicas to read: that which failed first, or the first ones of the first role."""
+    """Return the replicas to read: the one that failed first, or the first ones of the first role."""
     failed = first_failure(view.replicas)
     if failed is not None:
         return failed.role, [failed.id]
@@ -107,18 +107,18 @@ def _replicas(view: AppView, most: int) -> tuple[str, Sequence[int]] | None:
 
 
 def _how(view: AppView) -> tuple[bool, bool]:
-    """Return what decides of whom the last line is read: whether it is over, and whether a replica has failed."""
+    """Return what decides which replica's last line is read: whether the app is over, and whether a replica failed."""
     return view.is_over, view.tally.failed > 0
 
 
 @dataclass(slots=True)
 class LastLines:
-    """Reads the last line of each app that is seen, a few at a time; of one that runs every minute.
+    """Reads the last line of each visible app, a few at a time; of running apps once a minute.
 
     Attributes:
-        source: Opens the logs.
-        table: Is told the lines.
-        changed: Is called when there is one.
+        source: Where the logs come from.
+        table: Gets the lines.
+        changed: Called when there is a new one.
     """
 
     source: MonitorSource
@@ -132,7 +132,7 @@ class LastLines:
         """Read until cancelled.
 
         Args:
-            visible: Returns the apps that are seen.
+            visible: Returns the handles of the visible apps.
         """
         clock = self.source.clock
         while True:
@@ -145,7 +145,7 @@ class LastLines:
             await clock.sleep(PAUSE)
 
     def _is_due(self, view: AppView) -> bool:
-        if view.started_at is None and not view.replicas:  # it has not run, or is not looked into yet
+        if view.started_at is None and not view.replicas:  # it has not run, or was only listed so far
             return False
         when, how = self._read.get(view.handle, (-AGAIN, None))
         if how != _how(view):
@@ -160,7 +160,7 @@ class LastLines:
             async with self.source.clock.deadline(WITHIN), lines:
                 async for line in lines:
                     last.add(line)
-        except Exception:  # noqa: BLE001 - a plugin's own, too: who wants to know why reads the log
+        except Exception:  # noqa: BLE001 - also a plugin's own errors; opening the log shows them
             return
         if rows := last.rows():
             self.table.note_last_line(view.handle, rows[-1].text)

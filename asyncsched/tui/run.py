@@ -1,4 +1,4 @@
-"""Show a monitor: whether that can be done here, and until when."""
+"""Show a monitor: whether that is possible here, and until when."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _DETACHING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def is_installed() -> bool:
-    """Tell whether textual is there, without importing it."""
+    """Tell whether textual is installed, without importing it."""
     return find_spec("textual") is not None
 
 
 def is_at_terminal() -> bool:
-    """Tell whether there is a terminal to draw on, and this is the thread that may."""
+    """Tell whether there is a terminal to draw on, and this is the main thread."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return threading.current_thread() is threading.main_thread() and all(
         stream is not None and not stream.closed and stream.isatty() for stream in streams
@@ -39,19 +39,19 @@ def can_show() -> bool:
 async def show(
     source: MonitorSource, *, color: bool = True, leaves: bool = False, owns_process: bool = False
 ) -> signal.Signals | None:
-    """Show a monitor until somebody leaves it. The apps run on, and the terminal is given back as it was.
+    """Show a monitor until the user leaves. The apps keep running, and the terminal is restored.
 
     Args:
-        source: Knows the apps.
-        color: Whether there are colours.
-        leaves: Whether it leaves by itself when nothing will change any more.
-        owns_process: Whether signals that end a process make it leave; otherwise they are the caller's, and Ctrl-C
-            is sent on when the terminal has been given back.
+        source: Where the apps come from.
+        color: Whether to use colours.
+        leaves: Whether to leave when no app can change any more.
+        owns_process: Whether signals that end a process make it leave. Otherwise they are the caller's, and Ctrl-C
+            is passed on once the terminal is restored.
 
     Returns:
-        The signal that made it leave, SIGINT for Ctrl-C and SIGHUP for a terminal that was closed; or None.
+        The signal that made it leave, SIGINT for Ctrl-C and SIGHUP for a closed terminal; or None.
     """
-    await asyncio.to_thread(import_module, "asyncsched.tui.app")  # which takes longer than a step may
+    await asyncio.to_thread(import_module, "asyncsched.tui.app")  # takes longer than a step of the loop may
     from asyncsched.tui.app import INTERRUPTED, MonitorApp
     from asyncsched.tui.terminal import signals_kept
 
@@ -65,7 +65,7 @@ async def show(
 
 @contextmanager
 def _detaching(leave: Callable[[str], None]) -> Generator[None]:
-    """Leave at a signal that would end the process, unless it is ignored, as it is below `nohup`."""
+    """Leave at a signal that would end the process, unless the signal is ignored, as under `nohup`."""
     loop = asyncio.get_running_loop()
     taken: list[signal.Signals] = []
     for name in _DETACHING:
@@ -74,7 +74,7 @@ def _detaching(leave: Callable[[str], None]) -> Generator[None]:
             continue
         try:
             loop.add_signal_handler(number, leave, name)
-        except NotImplementedError:  # as on Windows, where Ctrl-C is a key here
+        except NotImplementedError:  # on Windows, where Ctrl-C arrives as a key
             break
         taken.append(number)
     try:

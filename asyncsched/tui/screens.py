@@ -1,4 +1,4 @@
-"""What lies over the table for a while: help, a question, what an app is made of, its last lines."""
+"""Dialogs over the table: the help, a question, an app's definition or its last lines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Question", "TextScreen"]
 
 
 class TextScreen(ModalScreen[bool]):
-    """Some lines that can be scrolled, until a key closes them.
+    """Lines that can be scrolled, until a key closes them.
 
     Args:
-        styles: How they look.
-        title: What stands above.
+        styles: The styles of the lines.
+        title: The title above them.
         lines: The lines.
     """
 
@@ -36,7 +36,7 @@ class TextScreen(ModalScreen[bool]):
         Binding("pagedown", "scroll(10)", show=False, priority=True),
         Binding("ctrl+c", "app.interrupt", show=False, priority=True),
     ]
-    KEYS = "escape goes back"
+    KEYS = "escape closes this"
 
     def __init__(self, styles: Styles, title: str, lines: Sequence[str]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class TextScreen(ModalScreen[bool]):
 
     @property
     def text(self) -> str:
-        """What can be read."""
+        """The text of the dialog."""
         return self._pane.text
 
     @override
@@ -55,7 +55,7 @@ class TextScreen(ModalScreen[bool]):
         yield self._pane
 
     def on_mount(self) -> None:
-        """Make room."""
+        """Draw for the first time."""
         self._draw()
 
     def on_resize(self) -> None:
@@ -74,17 +74,17 @@ class TextScreen(ModalScreen[bool]):
         self._pane.show([TextLine(ruled(self._title, width), "bold"), *shown, TextLine(keys, "faint")])
 
     def action_scroll(self, by: int) -> None:
-        """Show other lines."""
+        """Scroll down by this many lines."""
         self._top += by
         self._draw()
 
     def action_close(self, answer: bool) -> None:
-        """Go back to the table."""
+        """Close the dialog with this answer."""
         self.dismiss(answer)
 
 
 class Question(TextScreen):
-    """A question, which only ``y`` says yes to."""
+    """A question that only ``y`` answers with yes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "close(True)", show=False, priority=True),

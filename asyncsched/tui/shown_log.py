@@ -1,4 +1,4 @@
-"""The log below the table: of which apps it is, of which attempt, and who reads it."""
+"""The log below the table: its apps, its attempt, and the task that reads it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from asyncsched.views.text import one_line
 __all__ = ["ShownLog"]
 
 STEP = 20
-"""Cells that long lines are moved by."""
+"""How many cells long lines scroll at a time."""
 
 
 class ShownLog:
     """The merged log of some apps.
 
     Args:
-        source: Opens it.
-        table: Knows the apps.
+        source: Where the log comes from.
+        table: The apps.
         tasks: Owns the task that reads.
-        changed: Is called when there are more lines.
+        changed: Called when there are more lines.
 
     Attributes:
-        log: Its lines; None while none is shown.
-        cut: How many cells of each line are left out at its beginning.
+        log: Its lines; None while no log is open.
+        cut: How many cells to leave out at the beginning of each line.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class ShownLog:
         self._read()
 
     def close(self) -> None:
-        """Show it no more."""
+        """Close the log."""
         self._stop()
         self.log = None
 
     def move(self, by: int) -> None:
-        """Show more of the end of long lines (1), or of their beginning (-1)."""
+        """Scroll long lines to the right (1) or to the left (-1)."""
         self.cut = max(self.cut + by * STEP, 0)
 
     def title(self) -> str:
-        """Return whose log it is, and what there is to say of it."""
+        """Return the title: the apps, the attempt, and the number of lines."""
         views = self._views
         which = self._table.name(views[0]) if len(views) == 1 else f"{len(self._handles):,} apps"
         attempt = "" if self._attempt is None else f", attempt {self._attempt}"
@@ -88,7 +88,7 @@ class ShownLog:
         tail = tail_for(sum(max(view.tally.of, 1) for view in views))
         try:
             lines = self._source.log_lines(self._handles, should_tail=True, tail_lines=tail, attempt=self._attempt)
-        except Exception as error:  # noqa: BLE001 - a plugin's own, too: the table goes on
+        except Exception as error:  # noqa: BLE001 - also a plugin's own errors; the table continues
             log.note = one_line(f"error: {error}")
         else:
             reader = PaneReader(self._source, log, self._changed)

@@ -1,4 +1,4 @@
-"""What a monitor shows, and what it asks for on behalf of who sits before it."""
+"""The source of a monitor: the apps, their logs, and cancelling."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["MonitorSource"]
 
 
 class MonitorSource(Protocol):
-    """Knows the apps of a monitor."""
+    """Provides the apps of a monitor."""
 
     @property
     def clock(self) -> Clock:
-        """What tells the time."""
+        """The clock for ages, pauses and deadlines."""
         ...
 
     async def follow(self, table: LiveTable, changed: Callable[[], None], note: Callable[[str], None]) -> None:
-        """Keep the table up to date until nothing will change any more; cancelling this touches no app.
+        """Keep the table up to date until no app can change any more. Cancelling it does not affect the apps.
 
         Args:
-            table: What the apps are shown in.
-            changed: Is called after each change.
-            note: Is told what went wrong.
+            table: Gets the apps.
+            changed: Called after each change.
+            note: Called with messages for the user, such as errors.
         """
         ...
 
     def need(self, handles: Collection[str]) -> None:
-        """Look into these apps: they are seen, and so far only listed."""
+        """Describe these apps, which are visible, if they were only listed so far."""
         ...
 
     def log_lines(
@@ -44,13 +44,13 @@ class MonitorSource(Protocol):
         attempt: int | None = None,
         replicas: tuple[str, Sequence[int]] | None = None,
     ) -> LogStream:
-        """Return the merged lines of apps; with `replicas` those of some replicas of one role."""
+        """Return the merged lines of apps; with `replicas` only those of some replicas of one role."""
         ...
 
     async def cancel(self, handles: Sequence[str]) -> Mapping[AppHandle, Exception]:
-        """Ask for the end of apps; return why some could not be cancelled."""
+        """Cancel apps; return an error for each one that could not be cancelled."""
         ...
 
     async def describe(self, handle: str) -> str:
-        """Return what an app is made of."""
+        """Return the definition of an app as text."""
         ...

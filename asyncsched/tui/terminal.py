@@ -1,4 +1,4 @@
-"""The terminal that a monitor takes over: it may go away at any time, and is given back as it was."""
+"""The terminal that a monitor draws on: it may be closed at any time, and is restored at the end."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from asyncsched._typing import override
 __all__ = ["driver_class", "is_gone", "signals_kept"]
 
 _TAKEN = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
-"""The signals whose handlers textual replaces, and leaves so."""
+"""The signals whose handlers textual replaces without restoring them."""
 
 
 class _Patient:
-    """A terminal that takes everything: what cannot be written any more, as it is gone, is dropped.
+    """A terminal that drops output once it is closed, instead of raising.
 
-    Its writer is a thread; if that died of an error, those who write to it would wait for ever.
+    textual writes in a thread; if an error ended that thread, writers would wait forever.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -45,13 +45,13 @@ class _Patient:
 
 
 def driver_class() -> type[Driver] | None:
-    """Return what draws; None for textual's own choice, where terminals are of another kind."""
+    """Return the driver for this platform; None for textual's own choice, as on Windows."""
     if sys.platform == "win32":
         return None
     from textual.drivers.linux_driver import LinuxDriver
 
     class TerminalDriver(LinuxDriver):
-        """Textual's own, which survives the end of its terminal."""
+        """textual's driver, which also survives the end of its terminal."""
 
         @override
         def start_application_mode(self) -> None:
@@ -62,7 +62,7 @@ def driver_class() -> type[Driver] | None:
 
 
 def is_gone() -> bool:
-    """Tell whether the terminal was closed: reading from it would find nothing, again and again."""
+    """Tell whether the terminal was closed: reading from it would return nothing, again and again."""
     return any(
         stream is None or stream.closed or not os.isatty(stream.fileno()) for stream in (sys.__stdin__, sys.__stderr__)
     )
@@ -70,12 +70,12 @@ def is_gone() -> bool:
 
 @contextmanager
 def signals_kept() -> Generator[None]:
-    """Give the handlers of signals back that textual replaces."""
+    """Restore the signal handlers that textual replaces."""
     numbers = [signal.Signals[name] for name in _TAKEN if name in signal.Signals.__members__]
     before = {number: signal.getsignal(number) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not None:  # one that was not set from Python cannot be set from it
+            if handler is not None:  # a handler that was not set from Python cannot be restored
                 signal.signal(number, cast("Callable[..., Any]", handler))

@@ -104,7 +104,7 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "run --replicas 2 utils.echo",
         2,
-        "error: --replicas is for a command after --\n  why: utils.echo has arguments of its own\n"
+        "error: --replicas is for a command after --\n  why: utils.echo has its own arguments\n"
         "  fix: asyncsched run utils.echo --help shows them",
     ),
     ("run -s stage --env A -- echo", 2, "error: --env A has no value\n  fix: write --env NAME=VALUE"),

@@ -81,10 +81,10 @@ def test_a_matrix_is_a_group_that_other_processes_find(local: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("run", "--limit", "2", "utils.echo"), "--limit, --group and --yes are for the jobs of --matrix"),
-        (("run", "--matrix", "msg", "utils.echo"), "--matrix is NAME=VALUE,VALUE,..., got 'msg'"),
+        (("run", "--limit", "2", "utils.echo"), "--limit, --group and --yes need --matrix"),
+        (("run", "--matrix", "msg", "utils.echo"), "--matrix must be NAME=VALUE,VALUE,..., got 'msg'"),
         (("run", "--matrix", "msg=a", "--dryrun", "utils.echo"), "leave out --dryrun"),
-        (("run", "--matrix", "msg=a", "--", "echo"), "--matrix sets named arguments of a component"),
+        (("run", "--matrix", "msg=a", "--", "echo"), "--matrix needs a component, whose arguments it sets"),
         (("run", "--matrix", "msg=a,b,a", "utils.echo"), "--matrix names msg=a twice"),
         (("run", "--matrix", "msg=a,b", "utils.echo", "--msg", "c"), "msg is given by --matrix and as an argument"),
         (("run", "--matrix", "msg=a,b", "utils.echo", "--msg=c"), "msg is given by --matrix and as an argument"),

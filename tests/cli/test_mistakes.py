@@ -52,7 +52,7 @@ def told(cli: Cli, *words: str, columns: int = 160) -> list[str]:
         ),
         (
             "run --memMB 9 utils.echo",
-            ["error: --memMB is for a command after --", "  why: utils.echo has arguments of its own",
+            ["error: --memMB is for a command after --", "  why: utils.echo has its own arguments",
              "  fix: asyncsched run utils.echo --help shows them"],
         ),
         (

@@ -129,7 +129,7 @@ def test_marked_apps_are_cancelled_and_the_app_under_the_cursor_is_peeked_at(man
         terminal.until(lambda screen: screen.shows("the last 20 lines"))
         terminal.until(lambda screen: screen.shows("main/0 | hello from the stage"))
         terminal.press("q?")
-        terminal.until(lambda screen: screen.shows("only what has failed"))
+        terminal.until(lambda screen: screen.shows("show only failed apps"))
         terminal.press("\x03")
         assert 130 == terminal.end()
         assert is_left(terminal)

@@ -107,11 +107,11 @@ def test_it_describes_without_secrets(local: Cli) -> None:
     with Terminal(local, "monitor", columns=90, lines=40) as terminal:
         terminal.until(lambda screen: screen.shows("1 app: 1 running"))
         terminal.press("d")
-        terminal.until(lambda screen: screen.shows("what it is made of: job"))
+        terminal.until(lambda screen: screen.shows("definition of job"))
         terminal.until(lambda screen: screen.shows("PLACE: here") and screen.shows("API_TOKEN: '***'"))
         assert "hunter2" not in terminal.written
         terminal.press("\x1b")
-        terminal.until(lambda screen: not screen.shows("what it is made of"))
+        terminal.until(lambda screen: not screen.shows("definition of"))
         terminal.process.send_signal(signal.SIGTERM)
         assert 143 == terminal.end()
 

@@ -94,7 +94,7 @@ def test_the_monitor_obeys_nothing_but_its_keys(evil: Cli) -> None:
         terminal.press("q")
         terminal.until(lambda screen: not screen.shows("the last 20 lines"))
         terminal.press("d")
-        terminal.until(lambda screen: screen.shows("is made of"))
+        terminal.until(lambda screen: screen.shows("definition of"))
         terminal.press("qqq")
         assert 0 == terminal.end()
         assert TITLE not in terminal.written

@@ -178,10 +178,10 @@ def test_a_list_says_how_many_failed_and_what_tells_more_of_them(named: Cli) -> 
     def last(*options: str) -> str:
         return [line for line in shown(named, "list", *options, columns=160).screen if line][-1]
 
-    assert "2 failed: `asyncsched status '*'` tells since when, and what they wrote last" == last()
+    assert "2 failed: `asyncsched status '*'` shows when, why, and the last output" == last()
     only = last("--name", "train-*", "--since", "1h")
     assert re.fullmatch(
-        r"1 failed: `asyncsched status train-lr0001-seed1-\w+` tells since when, and what it wrote last", only
+        r"1 failed: `asyncsched status train-lr0001-seed1-\w+` shows when, why, and the last output", only
     )
     assert "SUCCEEDED" in last("--state", "succeeded")
     assert " failed: " not in named("list", "-o", "json").err
@@ -242,7 +242,7 @@ def test_a_list_has_what_people_look_for_and_says_that_there_are_more(sixty: Cli
 
     assert ["APP", "STATE", "REPLICAS", "DURATION", "AGE", "REASON"] == screen[0].split()
     assert 33 == len(screen)
-    assert "6 failed: `asyncsched status '*'` tells since when, and what they wrote last" == screen[-2]
+    assert "6 failed: `asyncsched status '*'` shows when, why, and the last output" == screen[-2]
     assert "the newest 30; 30 more (3 failed): --limit shows them" == screen[-1]
     assert re.search(r"train-053 +FAILED +1 +\ds +\ds +exited with code 1", "\n".join(screen))
     assert f"{RED}FAILED" in terminal.written

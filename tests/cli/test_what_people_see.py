@@ -59,7 +59,7 @@ SENTENCES: dict[str, list[str]] = {
         "test_terminal_views::test_in_a_narrow_terminal_reasons_are_told_in_full",
         "test_terminal_views::test_in_a_narrow_terminal_names_are_told_before_counts_of_one",
     ],
-    "list: how many failed, and the command that tells since when, and their last lines": [
+    "list: how many failed, and the command that shows when, why, and their last lines": [
         "test_terminal_views::test_a_list_says_how_many_failed_and_what_tells_more_of_them"
     ],
     "list -o json is one array of apps; failures go to stderr": [

@@ -337,6 +337,18 @@ async def test_many_apps_are_listed_and_pruned_by_few_commands(
     assert [] == [*(tmp_path / "home/jobs").iterdir()] == [*(tmp_path / "home/apps").iterdir()]
 
 
+async def test_without_slurm_and_without_apps_a_list_says_that_it_is_not_set_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with SlurmScheduler("s", state_dir=str(tmp_path / "home")) as scheduler:
+        with pytest.raises(UnavailableError, match="no Slurm on this machine") as caught:
+            await scheduler.list()
+
+    assert "no program squeue is in PATH" == caught.value.why
+    assert not caught.value.is_set_up
+
+
 def copies(directory: Path, app_id: str, count: int) -> None:
     """Have there be more apps like one: links to its directory's copies, or those."""
     for number in range(count):

@@ -166,14 +166,14 @@ async def test_it_fits_a_narrow_terminal(rig: Rig) -> None:
         await eventually(lambda: "? help  q leave  / filter" == seen.pane("foot").rstrip())
 
         await eventually(lambda: "FAILED" in seen.rows[0])
-        everything = [line for pane in ("head", "table", "foot") for line in seen.pane(pane).splitlines()]
-        assert max(map(len, everything)) <= 30
+        panes = ("head", "table", "foot")
+        await eventually(lambda: max(len(line) for pane in panes for line in seen.pane(pane).splitlines()) <= 30)
 
 
 async def test_help_tells_the_keys(rig: Rig) -> None:
     async with monitoring(rig) as seen:
         await seen.press("question_mark")
-        await seen.shows("cancel what is chosen, after a question", "over")
+        await seen.shows("cancel the selected apps, after a question", "over")
         await seen.press("escape")
         assert "" == seen.over
 
@@ -192,7 +192,7 @@ async def test_marked_apps_are_cancelled_after_a_question(rig: Rig) -> None:
         await seen.press("n")
         assert 0 == rig.push.calls["cancel"]
         await seen.press("c", "y")
-        await seen.shows("the end of 2 apps was asked for", "foot")
+        await seen.shows("cancel requested for 2 apps", "foot")
         await seen.shows("2 cancelled", "head")
 
         assert {*marked} == {h for h in handles if (view := seen.app.table.view(h)) and view.word == "CANCELLED"}
@@ -209,12 +209,12 @@ async def test_without_marks_it_is_the_app_under_the_cursor(rig: Rig) -> None:
         await seen.press("c")
         await seen.shows(f"cancel {name}?", "over")
         await seen.press("y")
-        await seen.shows(f"the end of {name} was asked for", "foot")
+        await seen.shows(f"cancel requested for {name}", "foot")
         await seen.shows("1 cancelled", "head")
         seen.app.table.put_cursor(chosen)
         await seen.press("c")
 
-        await seen.shows("it has ended already", "foot")
+        await seen.shows("it has already ended", "foot")
 
 
 async def test_marks_that_are_not_shown_are_told(rig: Rig) -> None:
@@ -224,7 +224,7 @@ async def test_marks_that_are_not_shown_are_told(rig: Rig) -> None:
         await eventually(lambda: 2 == len(seen.rows))
         await seen.press("M", "slash", *"eval", "enter", "c")
 
-        assert "1 of those that are marked are not shown" in seen.over
+        assert "1 marked app is not shown" in seen.over
         await seen.press("escape", "u")
         assert [handle for handle in seen.app.table.chosen if "eval" in handle] == seen.app.table.chosen
 
@@ -245,7 +245,7 @@ async def test_an_app_is_described(rig: Rig) -> None:
         await seen.press("d")
         await seen.shows("entrypoint: work", "over")
 
-        assert seen.over.startswith("── what it is made of: train ──")
+        assert seen.over.startswith("── definition of train ──")
         assert handle in seen.over
         await seen.press("down", "pagedown", "pagedown")
         await seen.shows("***", "over")
@@ -480,7 +480,7 @@ async def test_named_apps_that_have_ended_stay_to_be_read(rig: Rig) -> None:
     async with monitoring(rig, [handle]) as seen:
         await eventually(lambda: seen.rows)
         rig.exit(handle)
-        await seen.shows("all have ended; q leaves", "foot")
+        await seen.shows("all apps have ended; press q to leave", "foot")
         assert "SUCCEEDED" in seen.rows[0]
         await seen.press("ctrl+c")
         assert INTERRUPTED == seen.app.return_value

@@ -88,7 +88,11 @@ class Search:
     def left_out(self, file: ConfigFile, names: Iterable[str]) -> None:
         """Add a warning about the unused parts of a file in the working directory."""
         without = ", ".join(dict.fromkeys(names))
-        told = f"is used without {without}" if without else "is used, but for what runs programs or names servers"
+        told = (
+            f"is used without {without}"
+            if without
+            else "is used, except for settings that run code or send data elsewhere"
+        )
         self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
 
     def _shown(self, file: ConfigFile) -> str:

@@ -19,12 +19,15 @@ __all__ = ["TRUST_VARIABLE", "ConfigFile", "is_risky", "open_config", "trusted_o
 TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 """Names files, and folders with all that is below them, whose configuration counts whoever may write to it."""
 
-_RISKY = {
+RISKY = {
     "scheduler": frozenset(
-        {"context", "copy_env", "endpoint_url", "env", "image_repo", "kubeconfig", "log_dir", "privileged"}
+        {"boot_disk_image", "env", "modules", "overlay", "prepend_cwd", "privileged", "prolog", "sbatch_args"}
+        | {"context", "copy_env", "credentials_file", "endpoint_url", "image_repo", "job_dir", "kubeconfig", "log_dir"}
+        | {"log_options", "mail_user", "pubsub_topic", "state_dir"}
     ),
-    "command": frozenset({"component", "env", "image", "workspace"}),
+    "command": frozenset({"cfg", "component", "env", "image", "scheduler_args", "workspace"}),
 }
+"""The settings that can run code, in the first line of the schedulers', or that choose where data goes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +48,8 @@ class ConfigFile:
 
 
 def is_risky(kind: str, name: str) -> bool:
-    """Tell whether a setting can run programs or choose servers; arguments of components always can."""
-    return kind == "component" or name in _RISKY.get(kind, ())
+    """Tell whether a setting can run code or send data elsewhere; arguments of components always can."""
+    return kind == "component" or name.replace("-", "_") in RISKY.get(kind, ())
 
 
 def trusted_owners(start: Path) -> frozenset[int]:

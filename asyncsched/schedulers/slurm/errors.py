@@ -15,7 +15,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers._common.program import Finished
 
-__all__ = ["BACKEND", "being_submitted", "foreign", "open_to_others", "translate", "unwritable"]
+__all__ = ["BACKEND", "absent", "being_submitted", "foreign", "open_to_others", "translate", "unwritable"]
 
 BACKEND = "slurm"
 
@@ -75,6 +75,20 @@ def _complaint(told: Finished) -> str:
     """Return a command's error message, without the hint where to read more; a site's own lines come first in it."""
     lines = (line.strip() for line in told.stderr.decode(errors="replace").split("\n") if not line.startswith("Try "))
     return "; ".join(filter(None, lines))[-LONGEST:] or told.complaint
+
+
+def absent(operation: str) -> UnavailableError:
+    """Return the error for a machine without Slurm's commands, from which nothing was submitted either."""
+    error = UnavailableError(
+        "there is no Slurm on this machine",
+        why="no program squeue is in PATH",
+        fix="run asyncsched where Slurm's commands work, such as on a login node",
+        backend=BACKEND,
+        operation=operation,
+        retryable=False,
+    )
+    error.is_set_up = False
+    return error
 
 
 def foreign(path: str, why: str, operation: str) -> PermissionDeniedError:

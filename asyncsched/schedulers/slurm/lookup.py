@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 import time
 from collections import OrderedDict
@@ -19,7 +20,7 @@ from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
-from asyncsched.schedulers.slurm.errors import foreign, unwritable
+from asyncsched.schedulers.slurm.errors import absent, foreign, unwritable
 from asyncsched.schedulers.slurm.lookup_places import check_own
 from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, is_over, list_row, newest
 from asyncsched.schedulers.slurm.status_records import (
@@ -292,8 +293,14 @@ class SlurmLookup:
         return _own_rows(stored, told) | rows
 
     async def rows(self) -> AsyncGenerator[ListAppResponse]:
-        """Yield a row for each app, newest first."""
+        """Yield a row for each app, newest first.
+
+        Raises:
+            UnavailableError: There is no app, and no Slurm on this machine.
+        """
         looked = await asyncio.to_thread(lambda: self._look(self._home.app_ids(), "list"))
+        if not looked and await asyncio.to_thread(shutil.which, "squeue") is None:
+            raise absent("list")
         stored = [app.record for app in looked.values() if isinstance(app, StoredApp)]
         stored.sort(key=lambda record: record.created_ns, reverse=True)
         for start in (0, *range(LISTED_FIRST, len(stored), LISTED_NEXT)):
