@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -63,8 +62,7 @@ async def test_named_apps_are_told_before_the_watch_tells_of_them(rig: Rig, serv
         assert "SUCCEEDED" == (await _states(visitor))[handles[1]]
 
 
-@pytest.mark.parametrize("named", [False, True])
-async def test_requests_at_the_same_time_share_one_look(rig: Rig, serve: Serve, named: bool) -> None:
+async def test_requests_at_the_same_time_share_one_look(rig: Rig, serve: Serve) -> None:
     handle = await rig.run("push")
     calls = Counter[str]()
     release = asyncio.Event()
@@ -74,17 +72,30 @@ async def test_requests_at_the_same_time_share_one_look(rig: Rig, serve: Serve, 
         await release.wait()
         return await rig.runner.list(limit=most)
 
-    settings: dict[str, Any] = {"handles": [handle]} if named else {"look": look}
-    async with serve(limits=SELDOM, **settings) as visitor:
-        before = rig.push.calls["describe"]
+    async with serve(limits=SELDOM, look=look) as visitor:
+        looks = visitor.server.hub._listed
+        assert looks is not None
+        await eventually(lambda: calls["look"])
         asking = [asyncio.create_task(_states(visitor)) for _ in range(20)]
-        await eventually(lambda: named or calls["look"])
+        await eventually(lambda: 20 == len(looks._waiting))
         release.set()
         told = await asyncio.gather(*asking)
 
     assert [{handle: "RUNNING"}] * 20 == told
-    # The one that had begun when the last of them asked, one for all, and the watch's own.
-    assert (rig.push.calls["describe"] - before if named else calls["look"]) <= 20 // 2
+    assert 2 == calls["look"], "the one that had begun before they asked, and one for all of them"
+
+
+async def test_requests_at_the_same_time_share_one_question_about_named_apps(rig: Rig, serve: Serve) -> None:
+    handle = await rig.run("push")
+    async with serve(handles=[handle], limits=SELDOM) as visitor:
+        asked = visitor.server.hub._asked
+        async with asked._lock:
+            asking = [asyncio.create_task(_states(visitor)) for _ in range(20)]
+            await eventually(lambda: 20 == len(asked._lock._waiters or ()))
+        told = await asyncio.gather(*asking)
+
+    assert [{handle: "RUNNING"}] * 20 == told
+    assert 1 == asked._begun
 
 
 async def test_a_look_that_fails_is_told_beside_what_is_known(rig: Rig, serve: Serve) -> None:
