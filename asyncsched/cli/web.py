@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: any free port]"
 )
-@click.option("--allow-submit", is_flag=True, help="Also let anyone who has the address launch and delete apps.")
+@click.option("--allow-submit", is_flag=True, help="Let whoever has the page launch and delete apps, too.")
 def command(
     console: Console,
     apps: tuple[str, ...],
@@ -34,9 +34,10 @@ def command(
     port: int,
     allow_submit: bool,
 ) -> int:
-    """Serve a live page of apps, their logs and their ends to a browser on this machine; all apps by default.
+    """Serve a live page of apps and their logs to a browser on this machine; it shows all apps by default.
 
-    It listens on 127.0.0.1 only. The printed address lets in one browser, once. Ctrl-C stops it; the apps keep running.
+    It listens on 127.0.0.1 only. The printed address works once, in one browser. Ctrl-C stops the page; the apps keep
+    running.
     """
     from asyncsched.cli.apps import run_on_apps
     from asyncsched.schedulers.registry import check_package
@@ -65,7 +66,9 @@ async def _serve(
     look = partial(list_apps, runner, only=only)
     async with serving(runner, handles=handles, look=look, port=port, allow_submit=allow_submit) as server:
         console.print(server.url)
-        console.say("open it in a browser on this machine; it works once. Ctrl-C stops the page; the apps keep running")
+        console.say(
+            "open this address in a browser on this machine; it works once. Ctrl-C stops the page; the apps keep running"
+        )
         if allow_submit:
             console.say("--allow-submit: anyone who has the page can run programs as you")
         await asyncio.Event().wait()

@@ -40,11 +40,28 @@ class ListedApps:
         self._clock = clock
         self._every = every
         self._again = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
 
     def look_again(self) -> None:
         """Look now."""
         self.is_wanted.set()
         self._again.set()
+
+    def rest(self) -> None:
+        """Look no more until somebody asks for it, unless somebody does already."""
+        if not self._waiting:
+            self.is_wanted.clear()
+
+    async def look_now(self) -> None:
+        """Look now, and wait until what was found has been taken, or the look has failed.
+
+        A look that has already begun does not count, because it may miss what has changed since. All who wait share
+        the next one.
+        """
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(taken)
+        self.look_again()
+        await taken
 
     async def keep_looking(
         self, take: Callable[[AppList], Awaitable[None]], failed: Callable[[Exception], None]
@@ -55,18 +72,33 @@ class ListedApps:
             take: Called with what a look has found.
             failed: Called for a look that failed: the next one may find more.
         """
-        while True:
-            await self.is_wanted.wait()
-            self._again.clear()
-            began = self._clock.monotonic()
-            try:
-                rows = await self._look()
-            except Exception as error:  # noqa: BLE001 - a plugin's own, too
-                failed(error)
-            else:
-                await take(rows)
-            took = self._clock.monotonic() - began
-            await self._clock.wait(self._again, min(max(self._every, 5 * took), LONGEST_PAUSE))
+        waiting: list[asyncio.Future[None]] = []
+        try:
+            while True:
+                await self.is_wanted.wait()
+                self._again.clear()
+                waiting, self._waiting = self._waiting, []
+                took = await self._look_once(take, failed)
+                for taken in waiting:
+                    if not taken.done():
+                        taken.set_result(None)
+                await self._clock.wait(self._again, min(max(self._every, 5 * took), LONGEST_PAUSE))
+        finally:
+            for taken in (*waiting, *self._waiting):
+                taken.cancel()
+
+    async def _look_once(
+        self, take: Callable[[AppList], Awaitable[None]], failed: Callable[[Exception], None]
+    ) -> float:
+        """Look, and return how many seconds that took."""
+        began = self._clock.monotonic()
+        try:
+            rows = await self._look()
+        except Exception as error:  # noqa: BLE001 - a plugin's own, too
+            failed(error)
+        else:
+            await take(rows)
+        return self._clock.monotonic() - began
 
     async def update(
         self,

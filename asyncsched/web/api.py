@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -10,27 +11,34 @@ from importlib.resources import files
 from typing import Any, TypeVar, cast
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 
 from asyncsched.errors import AsyncSchedError, ConflictError, UnknownAppError, UsageError
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.handle import schedulers_of
 from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.apps import app_view
 from asyncsched.web.events import StreamPlace, is_at_end, settle, stream
-from asyncsched.web.hub import Full, Hub, OpenPage
+from asyncsched.web.hub import Full, Hub, NotSelected, OpenPage
 from asyncsched.web.security import HEADERS, Gate
 from asyncsched.web.wire import detail_of, encoded, safe
 
-__all__ = ["make_application", "read_files"]
+__all__ = ["LONGEST_HEAD", "guarded", "make_application", "malformed", "read_files"]
+
+_log = logging.getLogger("asyncsched")
 
 MOST_AT_ONCE = 1000
 """The most apps that one request may cancel."""
+LONGEST_HEAD = 1 << 17
+"""Bytes of a request's first line, and of each of its headers."""
 LONGEST_REQUEST = 1 << 20
+"""Bytes of a request's body."""
 SEND_BUFFER = 256 * 1024
 """Bytes that the operating system buffers for a page that does not read."""
 
+STREAM = "/api/events"
 FILES = {"app.js": "text/javascript", "style.css": "text/css", "index.html": "text/html"}
+_MANY = "name many apps with POST api/selections"
 _EXCHANGED = (
     b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./"><title>asyncsched</title>'
 )
@@ -47,14 +55,13 @@ def read_files() -> dict[str, bytes]:
 
 
 def make_application(
-    runner: Runner, hub: Hub, gate: Gate, pages: Mapping[str, bytes], *, allow_submit: bool = False
+    runner: Runner, hub: Hub, pages: Mapping[str, bytes], *, allow_submit: bool = False
 ) -> web.Application:
-    """Return the application.
+    """Return the application; only `guarded` requests may get to it.
 
     Args:
         runner: Runs the requests.
         hub: The content of the pages; it must be started.
-        gate: Decides who has access.
         pages: The page's files.
         allow_submit: Whether apps may be launched and deleted.
     """
@@ -63,7 +70,7 @@ def make_application(
         response.headers.update(HEADERS)
 
     api = _Api(runner, hub, allow_submit=allow_submit)
-    application = web.Application(middlewares=[_guard(gate), _tell_errors], client_max_size=LONGEST_REQUEST)
+    application = web.Application(client_max_size=LONGEST_REQUEST)
     application.on_response_prepare.append(prepare)
     for name, body in pages.items():
         application.router.add_get("/" if name == "index.html" else f"/{name}", _file(body, FILES[name]))
@@ -74,43 +81,51 @@ def make_application(
             web.get("/api/app", api.app),
             web.delete("/api/app", api.delete),
             web.post("/api/cancel", api.cancel),
-            web.get("/api/events", api.events, allow_head=False),
+            web.post("/api/selections", api.select),
+            web.get(STREAM, api.events, allow_head=False),
         ]
     )
     return application
 
 
-def _guard(gate: Gate) -> Middleware:
-    """Return the middleware that checks every request first; a refused request gets no information."""
+def guarded(gate: Gate, answer: Handler) -> Handler:
+    """Return a handler that checks the access to a request before anything else; a refused request gets no information.
 
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        is_stream = request.path == "/api/events"
+    Args:
+        gate: Decides who has access.
+        answer: Answers a request that may be answered.
+    """
+
+    async def guard(request: web.Request) -> web.StreamResponse:
+        is_stream = request.path == STREAM
         if not gate.is_our_host(request.headers.get("Host", "")):
-            return web.Response(status=403)
+            return _nothing(403)
         if request.path == "/" and request.method == "GET" and "token" in request.query:
             secret = gate.exchange(request.query["token"])
             if secret is None and not gate.is_let_in(request.cookies):
-                return web.Response(status=401)
-            leading_on = web.Response(body=_EXCHANGED, content_type="text/html")
+                return _nothing(401)
+            leading_on = web.Response(body=_EXCHANGED, content_type="text/html", headers=HEADERS)
             if secret is not None:
                 leading_on.set_cookie(gate.cookie, secret, httponly=True, samesite="Strict", path="/")
             return leading_on
         if not gate.is_let_in(request.cookies):
-            return web.Response(status=401)
+            return _nothing(401)
         if not gate.is_our_page(request.method, request.headers, stream=is_stream):
-            return web.Response(status=403)
-        return await handler(request)
+            return _nothing(403)
+        return await _told(request, answer)
 
     return guard
 
 
-@web.middleware
-async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer an asyncsched error, and that of a wrong request, as JSON with a fitting status."""
+async def _told(request: web.Request, answer: Handler) -> web.StreamResponse:
+    """Answer a request; an error becomes JSON with a fitting status."""
     try:
-        return await handler(request)
+        return await answer(request)
+    except web.HTTPException as error:  # aiohttp's own
+        return _refused(request, error)
     except UnknownAppError as error:
+        return _error(404, error)
+    except NotSelected as error:
         return _error(404, error)
     except ConflictError as error:
         return _error(409, error)
@@ -122,12 +137,47 @@ async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return _error(502, error)
 
 
+def _refused(request: web.Request, error: web.HTTPException) -> web.Response:
+    """Return our answer for a request that aiohttp refuses."""
+    about = {
+        404: f"nothing is at {request.path}",
+        405: f"{request.path} does not take {request.method}",
+        413: f"the request must be at most {LONGEST_REQUEST} bytes",
+        417: "Expect must be 100-continue",
+    }
+    refusal = _error(error.status, ValueError(about.get(error.status, error.reason)))
+    if "Allow" in error.headers:
+        refusal.headers["Allow"] = error.headers["Allow"]
+    return refusal
+
+
+def malformed(status: int, error: BaseException | None) -> web.Response:
+    """Return the answer to a request that could not be read, or whose handler has failed.
+
+    Args:
+        status: The status that aiohttp chose.
+        error: What has gone wrong, if that is known. Nothing of it is told: nobody's access has been checked.
+    """
+    if status < 500:
+        longest = f"its first line or a header is longer than {LONGEST_HEAD} bytes"
+        told = _error(status, ValueError(f"the request is malformed, or {longest}; {_MANY}"))
+    else:
+        _log.error("a request to the page failed", exc_info=error)
+        told = _error(status, ValueError("the request failed; the log of the server says why"))
+    told.force_close()
+    return told
+
+
+def _nothing(status: int) -> web.Response:
+    return web.Response(status=status, headers=HEADERS)
+
+
 def _error(status: int, error: Exception) -> web.Response:
     return _json({"error": safe(str(error), 2000)}, status)
 
 
 def _json(value: JsonValue, status: int = 200) -> web.Response:
-    return web.Response(body=encoded(value), content_type="application/json", status=status)
+    return web.Response(body=encoded(value), content_type="application/json", status=status, headers=HEADERS)
 
 
 def _file(body: bytes, kind: str) -> Handler:
@@ -161,16 +211,18 @@ class _Api:
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Cancel apps; answer with those that could not be cancelled, and why."""
-        handles = cast("list[object]", _given(await _object(request), "handles", list))
-        if not handles or not all(isinstance(each, str) for each in handles):
-            raise ValueError("handles must be a list of at least one handle")
-        if len(handles) > MOST_AT_ONCE:
-            raise ValueError(f"handles must name at most {MOST_AT_ONCE} apps, got {len(handles)}")
-        told = await self._runner.cancel_all(cast("list[str]", handles))
+        handles = await _handles(request, MOST_AT_ONCE)
+        told = await self._runner.cancel_all(handles)
         failed: dict[str, JsonValue] = {
             str(handle): safe(str(error)) for handle, error in told.items() if error is not None
         }
         return _json({"asked": len(told) - len(failed), "failed": failed}, 202)
+
+    async def select(self, request: web.Request) -> web.Response:
+        """Give a short name to many apps, by which the stream shows their logs."""
+        handles = await _handles(request, self._hub.limits.selected)
+        schedulers_of(handles)  # a wrong one raises
+        return _json({"selection": self._hub.select(handles)}, 201)
 
     async def submit(self, request: web.Request) -> web.Response:
         """Launch an app of one role, if allowed; with a `key`, repeating the request returns the same app."""
@@ -200,10 +252,12 @@ class _Api:
         return web.Response(status=204)
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        """Stream the changes of all apps, and the lines of the apps named by `log`."""
-        hub, handles = self._hub, request.query.getall("log", [])
-        if len({*handles}) > hub.limits.selected:
-            raise ValueError(f"log must name at most {hub.limits.selected} apps, got {len({*handles})}")
+        """Stream the changes of all apps, and the lines of the apps of `selection` and of those named by `log`."""
+        hub, handles = self._hub, {*request.query.getall("log", [])}
+        for name in request.query.getall("selection", []):
+            handles |= hub.selected(name)
+        if len(handles) > hub.limits.selected:
+            raise ValueError(f"log and selection must name at most {hub.limits.selected} apps, got {len(handles)}")
         transport = request.transport
         if transport is None:
             return web.Response(status=204)
@@ -233,13 +287,26 @@ def _handle(request: web.Request) -> str:
     return request.query["handle"]
 
 
+async def _handles(request: web.Request, most: int) -> list[str]:
+    handles = cast("list[object]", _given(await _object(request), "handles", list))
+    if not handles or not all(isinstance(each, str) for each in handles):
+        raise ValueError("handles must be a list of at least one handle")
+    if len(handles) > most:
+        raise ValueError(f"handles must name at most {most} apps, got {len(handles)}")
+    return cast("list[str]", handles)
+
+
 async def _object(request: web.Request) -> Mapping[str, object]:
     if request.content_type != "application/json":
         raise ValueError(f"the request must be application/json, got {request.content_type}")
+    if "Content-Encoding" in request.headers:
+        raise ValueError(f"the request must not be compressed, got {request.headers['Content-Encoding']}")
     try:
         asked: object = json.loads(await request.read())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the request is not JSON: {error}") from error
+    except web.RequestPayloadError as error:  # chunks that cannot be read
+        raise ValueError("the body of the request is malformed") from error
     if not isinstance(asked, dict):
         raise ValueError("the request must be a JSON object")
     return cast("Mapping[str, object]", asked)

@@ -69,6 +69,10 @@ class RowBoard:
         self._gone.pop(view.handle, None)
         self._note(_Change(view.handle, row, is_gone=False))
 
+    def has_changed(self, handle: str, serial: int) -> bool:
+        """Return whether an app has changed since some number."""
+        return self._latest.get(handle, 0) > serial
+
     def take_off(self, handle: str) -> None:
         """Remove an app from the table."""
         known = self.views.pop(handle, None)

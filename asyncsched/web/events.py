@@ -86,7 +86,12 @@ async def stream(
         TimeoutError: The page does not read.
     """
     limit = hub.limits.stall
-    head: dict[str, JsonValue] = {"anew": anew, "apps_anew": place.serial == 0, "log": page.tail is not None}
+    head: dict[str, JsonValue] = {
+        "anew": anew,
+        "apps_anew": place.serial == 0,
+        "log": page.tail is not None,
+        "most": hub.limits.selected,
+    }
     await _send(write, RETRY + _event("log", encoded(head), place), limit)
     while True:
         message, is_full = _next(hub, page, place)

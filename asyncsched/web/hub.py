@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from typing import NamedTuple
 
 from asyncsched._tasks import BackgroundTasks
@@ -25,7 +26,7 @@ from asyncsched.web.board import RowBoard
 from asyncsched.web.tail import Tail, TailReader
 from asyncsched.web.wire import safe
 
-__all__ = ["Full", "Hub", "OpenPage", "WebLimits"]
+__all__ = ["Full", "Hub", "NotSelected", "OpenPage", "WebLimits"]
 
 _log = logging.getLogger("asyncsched")
 
@@ -41,8 +42,10 @@ class WebLimits:
         apps: The most apps in the table; the newest are kept.
         pages: The most pages connected.
         tails: The most logs read at a time.
-        selected: The most apps whose logs one page shows.
+        selected: The most apps whose logs one page shows, which is also the most of one selection.
+        selections: The most selections to remember; the latest used are kept.
         tail_lines: Lines of each replica at the beginning of a log.
+        beginning: Lines of all apps at the beginning of a log, one replica each: of many apps, each shows fewer.
         linger: Seconds to keep a log that no page shows, for a page that comes back.
         look_every: Seconds between two searches for new apps.
         stall: Seconds after which a page that does not read is disconnected.
@@ -52,8 +55,10 @@ class WebLimits:
     apps: int = 10_000
     pages: int = 64
     tails: int = 16
-    selected: int = 200
+    selected: int = 1000
+    selections: int = 128
     tail_lines: int = 1000
+    beginning: int = 100_000
     linger: float = 30.0
     look_every: float = 5.0
     stall: float = 10.0
@@ -62,6 +67,10 @@ class WebLimits:
 
 class Full(Exception):  # noqa: N818 - not an error
     """The limit of pages, or of logs, is reached."""
+
+
+class NotSelected(Exception):  # noqa: N818 - the caller's
+    """No selection of this name is remembered."""
 
 
 class OpenPage:
@@ -125,16 +134,17 @@ class Hub:
         self._runner = runner
         self._handles = handles
         self._listed: ListedApps | None = None
+        self._ended: list[str] = []  # according to the last look, but not to the watch
         if handles is None:
             look_at = partial(look or self._list, self.limits.apps)
             self._listed = ListedApps(look_at, runner.clock, self.limits.look_every)
+        self._selections: OrderedDict[str, frozenset[str]] = OrderedDict()
         self._waiting: set[asyncio.Future[None]] = set()
         self._tails: dict[frozenset[str], Tail] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._lingering: dict[str, asyncio.TimerHandle] = {}
         self._tasks = BackgroundTasks(_log)
-        self._has_looked = asyncio.Event()
-        self._looked_at = -inf
+        self._asked = _Shared(self._ask)
         self._watch_is_over = False
         self._count = 0
         self._events: AppEventStream | None = None
@@ -176,12 +186,35 @@ class Hub:
             self._listed.look_again()
 
     async def refresh(self) -> None:
-        """Search for new apps, if no page has had that done lately, and wait for what is found."""
-        if self._listed is None or self._runner.clock.monotonic() - self._looked_at < self.limits.look_every:
-            return
-        self._has_looked.clear()
-        self._listed.look_again()
-        await self._has_looked.wait()
+        """Look for the present apps and states, and wait for what is found; requests at the same time share a look."""
+        if self._listed is not None:
+            await self._listed.look_now()
+        await self._asked.now()
+
+    # Selections
+
+    def select(self, handles: Iterable[str]) -> str:
+        """Remember some apps, and return a name by which a page shows their logs; the same apps have the same name."""
+        wanted = frozenset(handles)
+        name = hashlib.sha256("\n".join(sorted(wanted)).encode()).hexdigest()[:32]
+        self._selections[name] = wanted
+        self._selections.move_to_end(name)
+        while len(self._selections) > self.limits.selections:
+            self._selections.popitem(last=False)
+        return name
+
+    def selected(self, name: str) -> frozenset[str]:
+        """Return the apps of a selection.
+
+        Raises:
+            NotSelected: There is none of this name, or it was forgotten.
+        """
+        if name not in self._selections:
+            raise NotSelected(
+                f"no selection {safe(name, 40)}: the latest {self.limits.selections} are kept; POST its handles again"
+            )
+        self._selections.move_to_end(name)
+        return self._selections[name]
 
     # Pages
 
@@ -225,7 +258,8 @@ class Hub:
         return tail
 
     def _open_tail(self, wanted: frozenset[str]) -> Tail:
-        lines = self._runner.log_lines(sorted(wanted), should_tail=True, tail_lines=self.limits.tail_lines)
+        tail_lines = min(self.limits.tail_lines, max(self.limits.beginning // len(wanted), 1))
+        lines = self._runner.log_lines(sorted(wanted), should_tail=True, tail_lines=tail_lines)
         self._count += 1
         tail = self._tails[wanted] = Tail(f"{self.name}{self._count}", lines, self._wake)
         self._reading[tail.name] = self._tasks.start(tail.read(), name="log of the page")
@@ -259,16 +293,48 @@ class Hub:
     async def _list(self, most: int) -> AppList:
         return await self._runner.list(limit=most)
 
+    async def _ask(self) -> None:
+        """Ask for the states that the watch, which may ask seldom, has not told of yet.
+
+        They are those of the named apps, and of apps that have ended according to the last look.
+        """
+        handles = self._ended if self._handles is None else self._handles
+        if not handles:
+            return
+        serial = self.board.serial
+        try:
+            found = await self._runner.status_all(handles)
+        except Exception as error:  # noqa: BLE001 - a plugin's own, too
+            self._note(error)
+            return
+        for failure in found.failures.values():
+            self._note(failure)
+        budget = budget_of(asyncio.get_running_loop())
+        for handle, status in found.items():
+            budget.begin()
+            row = None if self._listed is None else self._listed.rows.get(handle)
+            is_shown = self._listed is None or row is not None
+            if is_shown and not self.board.has_changed(handle, serial):  # or the watch has told of it meanwhile
+                self.board.show(with_listed(app_view(handle, status), row))
+            await budget.breathe()
+        self._wake()
+
     async def _keep_looking(self, listed_apps: ListedApps, events: AppEventStream) -> None:
         async def take(rows: AppList) -> None:
             failures = filter(is_set_up, rows.failures.values())
             self.notes = [safe(str(error)) for error in failures][:MOST_NOTES]
             await listed_apps.update({row.app_handle: row for row in rows}, rows.failures, new, gone)
-            if not self.pages:  # without pages, no service is queried
-                listed_apps.is_wanted.clear()
-            self._looked_at = self._runner.clock.monotonic()
-            self._has_looked.set()
+            self._ended = await self._ends_not_shown(rows)
+            rest()
             self._wake()
+
+        def failed(error: Exception) -> None:
+            self._note(error)
+            rest()
+
+        def rest() -> None:
+            if not self.pages:  # a server without pages looks only when a request asks for it
+                listed_apps.rest()
 
         def new(row: ListAppResponse) -> None:
             self.board.show(listed(row))
@@ -278,11 +344,18 @@ class Hub:
             self.board.take_off(handle)
             events.discard(handle)
 
-        def failed(error: Exception) -> None:
-            self._note(error)
-            self._has_looked.set()
-
         await listed_apps.keep_looking(take, failed)
+
+    async def _ends_not_shown(self, rows: AppList) -> list[str]:
+        found: list[str] = []
+        budget = budget_of(asyncio.get_running_loop())
+        for row in rows:
+            budget.begin()
+            view = self.board.views.get(row.app_handle)
+            if row.state.is_terminal() and view is not None and not view.is_over:
+                found.append(row.app_handle)
+            await budget.breathe()
+        return found
 
     async def _watch(self, events: AppEventStream) -> None:
         budget = budget_of(asyncio.get_running_loop())
@@ -305,5 +378,24 @@ class Hub:
         self._wake()
 
     def _note(self, error: Exception) -> None:
-        self.notes = [*self.notes, safe(str(error))][-MOST_NOTES:]
+        note = safe(str(error))
+        self.notes = [*(each for each in self.notes if each != note), note][-MOST_NOTES:]
         self._wake()
+
+
+class _Shared:
+    """Runs one thing at a time for all who want it: each waits for the first run that begins after it has asked."""
+
+    def __init__(self, run: Callable[[], Awaitable[None]]) -> None:
+        self._run = run
+        self._lock = asyncio.Lock()
+        self._begun = 0
+        self._finished = 0  # the number of the last run that was not cancelled
+
+    async def now(self) -> None:
+        begun = self._begun
+        async with self._lock:
+            if self._finished <= begun:
+                self._begun += 1
+                await self._run()
+                self._finished = self._begun

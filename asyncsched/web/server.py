@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 from aiohttp import web
 from anyio import to_thread
 
+from asyncsched._typing import override
 from asyncsched.errors import ConfigError
 from asyncsched.runner.results import AppList
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle
-from asyncsched.web.api import make_application, read_files
+from asyncsched.web.api import LONGEST_HEAD, guarded, make_application, malformed, read_files
 from asyncsched.web.hub import Hub, WebLimits
 from asyncsched.web.security import Gate
 
 __all__ = ["PageServer", "serving"]
 
 HOST = "127.0.0.1"
-LONGEST_HEAD = 1 << 17
-"""Characters of a request's first line, which names all apps whose log is shown, and of each of its headers."""
+_READING: dict[str, Any] = {
+    "access_log": None,
+    "auto_decompress": False,
+    "logger": logging.getLogger("asyncsched"),
+    "max_line_size": LONGEST_HEAD,
+    "max_field_size": LONGEST_HEAD,
+}
 SHUTDOWN_TIMEOUT = 2.0
 """Seconds that answers in progress may take at the end; streams are closed before."""
 
@@ -74,27 +84,45 @@ async def serving(
     sock = _listening(port)
     port = sock.getsockname()[1]
     gate, hub = Gate(port), Hub(runner, handles, look, limits)
-    application = make_application(runner, hub, gate, pages, allow_submit=allow_submit)
+    application = make_application(runner, hub, pages, allow_submit=allow_submit)
     # The handler of a page that has gone is cancelled, which makes room for another page.
-    app_runner = web.AppRunner(
-        application,
-        handler_cancellation=True,
-        access_log=None,
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
-        max_line_size=LONGEST_HEAD,
-        max_field_size=LONGEST_HEAD,
-    )
+    app_runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT)
+    listening: asyncio.Server | None = None
     try:
         await app_runner.setup()
+        server = app_runner.server
+        assert server is not None
+        server.request_handler = cast("Any", guarded(gate, cast("Any", server.request_handler)))
         hub.start()
-        await web.SockSite(app_runner, sock).start()
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(partial(_Connection, server, loop=loop, **_READING), sock=sock)
         yield PageServer(hub=hub, gate=gate, address=f"http://{HOST}:{port}")
     finally:
+        if listening is not None:
+            listening.close()
         try:
             await hub.close()
         finally:
             await app_runner.cleanup()
             sock.close()
+
+
+class _Connection(web.RequestHandler):
+    """A connection whose errors are told in our words: aiohttp's tell of its insides, and lack our headers."""
+
+    __slots__ = ()
+
+    @override
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of the answer has been sent")
+        return malformed(status, exc)
 
 
 def _listening(port: int) -> socket.socket:

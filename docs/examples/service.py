@@ -10,12 +10,12 @@
     curl -N 'localhost:8080/events?handle=local_cwd://service/hello-x4c7wq0bnd1k2z'
 
 The stream is Server-Sent Events: ``state`` with an app's status, ``log`` with a line, ``end`` when every app has ended
-and every line was sent. Each client has streams of its own, at its own pace: one that reads slowly holds back nobody,
-and one that goes away leaves nothing behind. The jobs outlive the service; those of ``local_cwd``, which are processes
-below it, if they are submitted with ``"cfg": {"detach": true}``.
+and every line was sent. Each client has its own streams and its own pace: a slow client does not hold back others, and
+one that disconnects leaves nothing open. The jobs outlive the service; those of ``local_cwd`` do if they are submitted
+with ``"cfg": {"detach": true}``.
 
-Whoever reaches the port runs programs as you. It listens on this machine alone unless ``--host`` says otherwise; put
-your own login in front of it before it does.
+Everyone who can reach the port can run programs as you. The service listens only on this machine unless ``--host`` says
+otherwise; add a login before you change that.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ routes = web.RouteTableDef()
 
 @routes.post("/apps")
 async def submit(request: web.Request) -> web.Response:
-    """Launch an app of one role; with a `key`, asking again gives the same app."""
+    """Launch an app of one role; with a `key`, repeating the request returns the same app."""
     asked = await request.json()
     if not isinstance(asked, dict):
         raise ValueError("describe the app as a JSON object")
@@ -64,7 +64,7 @@ async def submit(request: web.Request) -> web.Response:
 
 @routes.get("/apps")
 async def list_apps(request: web.Request) -> web.Response:
-    """Return what runs on every scheduler, and which of them could not be asked."""
+    """Return the apps of every scheduler, and the schedulers that failed."""
     rows = await request.app[RUNNER].list()
     apps = [{"handle": row.app_handle, "state": row.state.name} for row in rows]
     return web.json_response({"apps": apps, "failures": {name: str(error) for name, error in rows.failures.items()}})
@@ -72,7 +72,7 @@ async def list_apps(request: web.Request) -> web.Response:
 
 @routes.get("/apps/{scheduler}/{session}/{app_id}")
 async def status(request: web.Request) -> web.Response:
-    """Return how an app is doing."""
+    """Return the status of an app."""
     found = await request.app[RUNNER].status(_handle(request))
     if found is None:
         raise UnknownAppError(f"no app {_handle(request)}")
@@ -81,14 +81,14 @@ async def status(request: web.Request) -> web.Response:
 
 @routes.delete("/apps/{scheduler}/{session}/{app_id}")
 async def cancel(request: web.Request) -> web.Response:
-    """Ask for an app's end."""
+    """Cancel an app."""
     await request.app[RUNNER].cancel(_handle(request))
     return web.Response(status=202)
 
 
 @routes.get("/events")
 async def events(request: web.Request) -> web.StreamResponse:
-    """Stream the states and the log lines of all apps that are named by `handle` until all have ended."""
+    """Stream the states and log lines of the apps in `handle` until all have ended."""
     activity = request.app[RUNNER].events(request.query.getall("handle", []))  # wrong handles raise here
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
@@ -120,7 +120,7 @@ def _handle(request: web.Request) -> str:
 async def tell_errors(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Answer our errors, and those of a wrong request, as JSON with a status that fits."""
+    """Answer errors of asyncsched, and of a wrong request, as JSON with a fitting status."""
     try:
         return await handler(request)
     except UnknownAppError as error:
@@ -153,7 +153,7 @@ async def _make() -> web.Application:
 
 
 def main() -> None:
-    """Serve until Ctrl-C; jobs that run then run on, except for local ones that were not detached."""
+    """Serve until Ctrl-C. Jobs keep running then, except local ones that were not detached."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)

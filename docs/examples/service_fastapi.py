@@ -5,8 +5,8 @@
     pip install asyncsched fastapi uvicorn
     uvicorn --factory service_fastapi:make_service --port 8080
 
-Whoever reaches the port runs programs as you. uvicorn listens on this machine alone unless ``--host`` says otherwise;
-put your own login in front of it before it does.
+Everyone who can reach the port can run programs as you. uvicorn listens only on this machine unless ``--host`` says
+otherwise; add a login before you change that.
 """
 
 from __future__ import annotations

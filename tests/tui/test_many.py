@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from asyncsched.clock import Clock
 from asyncsched.logs.stream import LogStream
@@ -18,6 +20,7 @@ from asyncsched.tui.panes import TablePane
 from asyncsched.views.apps import AppView
 from asyncsched.views.live_table import LiveTable
 from asyncsched.views.replicas import Tally
+from tests._support import eventually
 
 APPS = 10_000
 HEIGHT = 30
@@ -67,6 +70,15 @@ class Many:
         return ""
 
 
+async def settled(pilot: Pilot[Any], pane: TablePane) -> None:
+    """Wait until everything is rendered: textual does that a few times a second of real time."""
+    rendered = -1
+    while rendered != pane.rendered:
+        rendered = pane.rendered
+        await pilot.pause()
+        await eventually(lambda: not pilot.app.screen._dirty_widgets)
+
+
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock()
@@ -78,8 +90,8 @@ async def test_changes_are_painted_four_times_a_second_and_only_what_is_visible(
     async with app.run_test(size=(100, HEIGHT)) as pilot:
         await source.filled.wait()
         await clock.advance(1)
-        await pilot.pause()
         pane = app.query_one("#table", TablePane)
+        await settled(pilot, pane)
         assert pane.lines[1].cells[0] == "app-00000"
 
         # A hundred changes a second far below what is visible.
@@ -87,7 +99,7 @@ async def test_changes_are_painted_four_times_a_second_and_only_what_is_visible(
         for number in range(500):
             source.change(5000 + number, AppState.SUCCEEDED)
             await clock.advance(0.01)
-        await pilot.pause()
+        await settled(pilot, pane)
         seconds = 500 * 0.01
         assert seconds / EVERY - 1 <= app.painter.paints - paints <= seconds / EVERY + 1
         assert rendered == pane.rendered, "of what is not visible nothing is rendered"
@@ -96,7 +108,8 @@ async def test_changes_are_painted_four_times_a_second_and_only_what_is_visible(
         rendered = pane.rendered
         source.change(3, AppState.CANCELLED)  # goes to the end, and what is below moves up
         await clock.advance(EVERY)
-        await pilot.pause()
+        await eventually(lambda: pane.rendered > rendered)
+        await settled(pilot, pane)
         assert 0 < pane.rendered - rendered <= HEIGHT
         assert len(source.needed) < 2 * HEIGHT
 
@@ -107,11 +120,11 @@ async def test_ages_tick_for_visible_rows_only(clock: VirtualClock) -> None:
     async with app.run_test(size=(100, HEIGHT)) as pilot:
         await source.filled.wait()
         await clock.advance(1)
-        await pilot.pause()
         pane, paints = app.query_one("#table", TablePane), app.painter.paints
+        await settled(pilot, pane)
         rendered, before = pane.rendered, [line.cells[3] for line in pane.lines[1:]]
         await clock.advance(10)
-        await pilot.pause()
+        await settled(pilot, pane)
         assert 10 == app.painter.paints - paints, "once a second where nothing changes"
         assert rendered == pane.rendered, "an age of days is the same ten seconds later"
 
@@ -121,10 +134,11 @@ async def test_ages_tick_for_visible_rows_only(clock: VirtualClock) -> None:
             if number % 100 == 0:
                 await asyncio.sleep(0)
         await clock.advance(1)
-        await pilot.pause()
+        await settled(pilot, pane)
         rendered = pane.rendered
         await clock.advance(10)
-        await pilot.pause()
+        await eventually(lambda: pane.rendered > rendered)
+        await settled(pilot, pane)
         assert before != [line.cells[3] for line in pane.lines[1:]]
         assert 0 < pane.rendered - rendered <= 10 * HEIGHT
 

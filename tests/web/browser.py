@@ -58,6 +58,13 @@ class Browser:
         found = await self.do("POST", "/element", {"using": "css selector", "value": selector})
         await self.do("POST", f"/element/{found[ELEMENT]}/value", {"text": text})
 
+    async def press(self, selector: str, *keys: str) -> None:
+        """Press keys together, with the focus on an element."""
+        await self.run("document.querySelector(arguments[0]).focus()", selector)
+        actions = [{"type": "keyDown", "value": key} for key in keys]
+        actions += [{"type": "keyUp", "value": key} for key in reversed(keys)]
+        await self.do("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
     async def devtools(self, command: str, **parameters: Any) -> Any:
         return await self.do("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 

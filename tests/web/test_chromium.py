@@ -36,6 +36,8 @@ BREAKS = 100
 SECONDS = 600
 EVIL = "<img src=x onerror='window.evil=1'><script>window.evil=2</script>\x1b[31mred \u202egnp.exe"
 COUNT = "document.querySelectorAll"
+CONTROL = "\ue009"
+ESCAPE = "\ue00c"
 
 
 @pytest.fixture
@@ -161,6 +163,51 @@ async def test_scrolling_back_leaves_the_end_of_the_log(
         assert not await browser.run("return $('follow').checked")
         await browser.click("#follow")
         await browser.until(f"$('follow').checked && {bottom}")
+
+
+async def test_a_thousand_apps_are_selected_read_and_cancelled(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
+) -> None:
+    async with serve(limits=WebLimits(look_every=0.5)) as visitor:
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0] && order.length === apps.size", APPS)
+        await browser.run("$('table').focus()")
+        await browser.press("#table", CONTROL, "a")
+        await browser.until("chosen.size === arguments[0]", APPS)
+        assert "1000 selected, which is the limit" == await browser.run("return $('chosen').textContent")
+        await browser.until("$('title').textContent === 'log of 1000 apps' && $('link').textContent === 'live'")
+        for handle in handles[::100]:
+            rig.push.say(handle.app_id, "one of a thousand\n", k=0)
+        await browser.until("lines.filter((line) => line.text === 'one of a thousand').length === 10")
+
+        await browser.click("#cancel")
+        await browser.until("$('question').open")
+        assert "Cancel these 690 apps?" in await browser.run("return $('asked').textContent")
+        assert "and 680 more" in await browser.run("return $('asked').textContent")
+        await browser.click("#yes")
+        await browser.until("[...apps.values()].every((app) => app.over)")
+        assert "" == await browser.run("return $('notes').textContent")
+
+        await browser.press("#table", ESCAPE)
+        await browser.until("chosen.size === 0 && $('title').textContent === 'log: no app selected'")
+        await browser.run(f"return {COUNT}('#table .row')[2].click()")
+        await browser.run(
+            f"const rows = {COUNT}('#table .row');"
+            "rows[6].dispatchEvent(new MouseEvent('click', { bubbles: true, shiftKey: true }))"
+        )
+        await browser.until("chosen.size === 5 && $('title').textContent === 'log of 5 apps'")
+
+
+async def test_more_than_the_limit_is_not_selected_and_said(
+    rig: Rig, serve: Serve, browser: Browser, handles: list[AppHandle]
+) -> None:
+    async with serve(limits=WebLimits(look_every=0.5, selected=7)) as visitor:
+        await _enter(browser, visitor)
+        await browser.until("apps.size === arguments[0] && order.length === apps.size", APPS)
+        await browser.press("#table", CONTROL, "a")
+        await browser.until("$('title').textContent === 'log of 7 apps' && $('link').textContent === 'live'")
+
+        assert "7 selected, which is the limit" == await browser.run("return $('chosen').textContent")
 
 
 def _has_read(hub: Hub, number: int) -> bool:

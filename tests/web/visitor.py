@@ -62,9 +62,14 @@ class Visitor:
     async def told(self, method: str, path: str, headers: Mapping[str, str] | None = None, **more: Any) -> Any:
         return json.loads((await self.ask(method, path, headers, **more))[1])
 
+    async def select(self, *handles: str) -> str:
+        told = await self.told("POST", "/api/selections", self.origin, json={"handles": handles})
+        return str(told["selection"])
+
     @asynccontextmanager
-    async def stream(self, *handles: str, after: str = "") -> AsyncIterator[AsyncGenerator[Event]]:
-        query = "&".join(f"log={handle}" for handle in handles)
+    async def stream(self, *handles: str, selection: str = "", after: str = "") -> AsyncIterator[AsyncGenerator[Event]]:
+        named = [f"selection={selection}"] if selection else []
+        query = "&".join([*named, *(f"log={handle}" for handle in handles)])
         headers = {**SAME_SITE, **({"Last-Event-ID": after} if after else {})}
         async with self.request("GET", f"/api/events?{query}", headers) as answer:
             assert 200 == answer.status, await answer.text()

@@ -1,12 +1,12 @@
 "use strict";
 
-// The page shows what the server sends, and computes nothing about apps. Text of apps and lines is only ever set as
-// textContent. Tables render the visible rows; the log keeps the latest lines.
+// The page shows what the server sends, and computes nothing about apps. Texts from apps and logs are only ever set as
+// textContent. The table and the log render only their visible rows; the log keeps its last lines.
 
 const ROW = 26;
 const LINE = 18;
 const MOST_LINES = 20000;
-const MOST_SELECTED = 200;
+const MOST_TOLD = 10;
 const RETRY = 5000;
 
 const $ = (id) => document.getElementById(id);
@@ -33,14 +33,14 @@ function age(app) {
   return app.started ? `running for ${since}` : `${since} old`;
 }
 
-// Shows a text; what has not changed is left alone, so that a selection and a tooltip stay.
+// Sets a text only if it has changed, so that a selection and a tooltip stay.
 function tell(node, text, hint = text) {
   if (node.textContent !== text) node.textContent = text;
   if (node.title !== hint) node.title = hint;
 }
 
-// Renders the visible ones of many rows of equal height. A row that stays visible keeps its element: a click that begins
-// on it also ends on it, and selected text stays selected.
+// Renders only the visible rows of a long list; all have the same height. A row that stays visible keeps its element, so
+// that a click ends where it began, and selected text stays selected.
 class Rows {
   constructor(box, height, { count, key, fill, follows = () => false, left = () => {} }) {
     Object.assign(this, { box, height, count, key, fill, follows });
@@ -105,6 +105,7 @@ class Rows {
 
 const apps = new Map();
 const chosen = new Set();
+let most = 1000; // apps that may be selected, as the server says
 let order = [];
 let at = "";
 let detail = null;
@@ -170,7 +171,8 @@ function arrange() {
 
 function showChosen() {
   const open = [...chosen].filter((handle) => apps.has(handle) && !apps.get(handle).over);
-  $("chosen").textContent = chosen.size ? `${chosen.size} selected` : "";
+  const full = chosen.size >= most ? ", which is the limit" : "";
+  $("chosen").textContent = chosen.size ? `${chosen.size} selected${full}` : "";
   $("cancel").disabled = !open.length;
   table.draw();
 }
@@ -178,8 +180,34 @@ function showChosen() {
 function choose(handle, keep) {
   if (!keep) chosen.clear();
   if (keep && chosen.has(handle)) chosen.delete(handle);
-  else if (chosen.size < MOST_SELECTED) chosen.add(handle);
+  else add([handle]);
   at = handle;
+  changeLog();
+}
+
+function add(handles) {
+  for (const handle of handles) {
+    if (chosen.size >= most) break;
+    chosen.add(handle);
+  }
+}
+
+// Selects the rows from the current one to this one.
+function chooseTo(handle) {
+  const from = order.findIndex((app) => app.handle === at);
+  const to = order.findIndex((app) => app.handle === handle);
+  add(order.slice(Math.max(Math.min(from, to), 0), Math.max(from, to) + 1).map((app) => app.handle));
+  at = handle;
+  changeLog();
+}
+
+function chooseAll() {
+  chosen.clear();
+  add(order.map((app) => app.handle));
+  changeLog();
+}
+
+function changeLog() {
   showChosen();
   connect();
   showDetail();
@@ -187,7 +215,8 @@ function choose(handle, keep) {
 
 $("table").addEventListener("click", (event) => {
   const row = event.target.closest(".row");
-  if (row) choose(row.dataset.handle, event.ctrlKey || event.metaKey);
+  if (row && event.shiftKey) chooseTo(row.dataset.handle);
+  else if (row) choose(row.dataset.handle, event.ctrlKey || event.metaKey);
 });
 
 $("table").addEventListener("keydown", (event) => {
@@ -199,6 +228,11 @@ $("table").addEventListener("keydown", (event) => {
     table.show(index);
   } else if ((event.key === "Enter" || event.key === " ") && now >= 0) {
     choose(at, event.key === " ");
+  } else if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
+    chooseAll();
+  } else if (event.key === "Escape" && chosen.size) {
+    chosen.clear();
+    changeLog();
   } else {
     return;
   }
@@ -221,7 +255,7 @@ async function showDetail() {
   if (!told || detail !== handle) return;
   const facts = [told.error || [told.app, told.state, age(told), told.reason].filter(Boolean).join("  ")];
   for (const group of told.groups || []) facts.push(`${group.name}  ${group.state}  ${group.why}`);
-  if (told.other_groups) facts.push(`and ${told.other_groups} more kinds`);
+  if (told.other_groups) facts.push(`and ${told.other_groups} more groups`);
   $("facts").textContent = facts.join("\n");
   const bars = [];
   for (const [name, state, start, length] of (told.time && told.time.bars) || []) {
@@ -276,7 +310,7 @@ function isHit(line) {
 function addLines(told) {
   missed += told.missed;
   if (told.missed) {
-    lines.push({ text: `${told.missed} lines are no longer kept`, kind: "gap" });
+    lines.push({ text: `${told.missed} lines are missing: the server no longer had them`, kind: "gap" });
   }
   for (const line of told.lines) {
     if (isHit(line)) hits.push(first + lines.length);
@@ -305,7 +339,7 @@ function clearLog() {
 }
 
 function tellLog() {
-  $("count").textContent = lines.length ? `${lines.length} lines${first > 0 ? `, the latest of ${first + lines.length}` : ""}` : "";
+  $("count").textContent = lines.length ? first > 0 ? `the last ${lines.length} of ${first + lines.length} lines` : `${lines.length} lines` : "";
   $("hits").textContent = $("search").value ? `${hits.length ? hit + 1 : 0}/${hits.length}` : "";
   log.draw();
 }
@@ -341,8 +375,8 @@ $("follow").addEventListener("change", tellLog);
 
 $("cancel").addEventListener("click", () => {
   const open = [...chosen].filter((handle) => apps.has(handle) && !apps.get(handle).over);
-  const names = open.slice(0, 10).map((handle) => apps.get(handle).app);
-  if (open.length > 10) names.push(`and ${open.length - 10} more`);
+  const names = open.slice(0, MOST_TOLD).map((handle) => apps.get(handle).app);
+  if (open.length > MOST_TOLD) names.push(`and ${open.length - MOST_TOLD} more`);
   $("asked").textContent = `Cancel ${open.length === 1 ? "this app" : `these ${open.length} apps`}?\n\n${names.join("\n")}`;
   $("question").returnValue = "";
   $("yes").onclick = () => {
@@ -353,13 +387,23 @@ $("cancel").addEventListener("click", () => {
 });
 $("no").addEventListener("click", () => $("question").close());
 
-async function cancel(handles) {
+// Sends a request with a body, and returns the answer; null if there is none.
+async function post(path, body) {
   const headers = { "Content-Type": "application/json" };
-  const answer = await fetch("api/cancel", { method: "POST", headers, body: JSON.stringify({ handles }) }).catch(() => null);
-  const told = answer && (await answer.json().catch(() => null));
+  const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => null);
+  return answer && (await answer.json().catch(() => null));
+}
+
+async function cancel(handles) {
+  const told = await post("api/cancel", { handles });
   if (!told) $("notes").textContent = "cannot cancel: the server does not answer";
   else if (told.error) $("notes").textContent = told.error;
-  else $("notes").textContent = Object.entries(told.failed).map(([handle, why]) => `${handle}: ${why}`).join("\n");
+  else {
+    const failed = Object.entries(told.failed).map(([handle, why]) => `${handle}: ${why}`);
+    const others = failed.splice(MOST_TOLD).length;
+    if (others) failed.push(`and ${others} more`);
+    $("notes").textContent = failed.join("\n");
+  }
 }
 
 // The stream
@@ -367,18 +411,35 @@ async function cancel(handles) {
 let source = null;
 let last = "";
 let again = 0;
+let joining = 0; // counts the connections that were begun
 
 function tellLink(text, broken) {
   $("link").textContent = text;
   $("link").className = broken ? "broken" : "";
 }
 
-function connect() {
+// Many handles do not fit into the address of a stream, so the server is told of them first.
+async function connect() {
   if (source) source.close();
+  source = null;
   clearTimeout(again);
-  const query = new URLSearchParams([...chosen].map((handle) => ["log", handle]));
+  const mine = ++joining;
+  const query = new URLSearchParams();
+  if (chosen.size) {
+    const told = await post("api/selections", { handles: [...chosen] });
+    if (mine !== joining) return;
+    if (!told || told.error) {
+      refused(told && told.error);
+      return;
+    }
+    query.set("selection", told.selection);
+  }
   if (last) query.set("after", last);
-  const mine = (source = new EventSource(`api/events?${query}`));
+  listen(new EventSource(`api/events?${query}`));
+}
+
+function listen(mine) {
+  source = mine;
   const on = (kind, act) =>
     mine.addEventListener(kind, (event) => {
       if (mine !== source) return;
@@ -386,11 +447,12 @@ function connect() {
       act(JSON.parse(event.data));
     });
   on("log", (told) => {
+    most = told.most;
     if (told.anew) clearLog();
     if (told.apps_anew) apps.clear();
     const [one] = chosen;
     const whose = chosen.size === 1 ? (apps.has(one) ? apps.get(one).app : "one app") : `${chosen.size} apps`;
-    $("title").textContent = chosen.size ? `log of ${whose}` : "log: select an app";
+    $("title").textContent = chosen.size ? `log of ${whose}` : "log: no app selected";
     tellLink("live");
   });
   on("apps", (told) => {
@@ -418,24 +480,27 @@ function connect() {
   on("end", () => {
     mine.close();
     ended = true;
-    tellLink("all have ended");
+    tellLink("all apps have ended");
   });
   mine.onerror = () => {
     if (mine !== source) return;
-    tellLink("the connection broke; trying again", true);
+    tellLink("connection lost; reconnecting", true);
     if (mine.readyState === EventSource.CLOSED) refused();
   };
 }
 
 // A browser does not retry a refused stream: another request finds out why it was refused.
-async function refused() {
+async function refused(why) {
   if (ended) {
-    tellLink("all have ended");
+    tellLink("all apps have ended");
     return;
   }
-  const answer = await fetch("api/apps", { method: "HEAD" }).catch(() => null);
-  if (answer && answer.status === 401) tellLink("this page has lost its access; open the address that the server printed", true);
-  else tellLink("the stream was refused: too many pages or logs are open, or the server has ended", true);
+  const mine = joining;
+  const answer = await fetch("./", { method: "HEAD" }).catch(() => null);
+  if (mine !== joining) return;
+  if (!answer) tellLink("the server does not answer; trying again", true);
+  else if (answer.status === 401) tellLink("no access any more: start asyncsched web again and open its new address", true);
+  else tellLink(why || "the server refused the stream: too many pages or logs are open; trying again", true);
   again = setTimeout(connect, RETRY);
 }
 
