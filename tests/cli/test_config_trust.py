@@ -132,7 +132,7 @@ def test_every_setting_that_runs_code_or_redirects_is_left_out(work: Path, load:
     risky = {
         "local_cwd": ('log_dir = "/x"', "prepend_cwd = true"),
         "kubernetes": ('overlay = "{}"', 'context = "x"'),
-        "gcp_batch": ('boot_disk_image = "x"', 'pubsub_topic = "x"'),
+        "gcp_batch": ('boot_disk_image = "x"', 'pubsub_topic = "x"', 'project = "x"'),
         "aws_batch": ('log_options = { x = "y" }', 'endpoint_url = "http://x"'),
         "slurm": ('prolog = "x"', 'modules = ["x"]', 'sbatch_args = ["--x"]', 'job_dir = "x"', 'mail_user = "x@y"'),
     }
@@ -149,6 +149,13 @@ def test_run_options_of_a_command_are_left_out_as_a_whole(work: Path, load: Call
     write(work / "asyncsched.toml", f'[command.run]\n{name} = ["env=X:1"]\nscheduler = "local_cwd"\n', mode=0o777)
 
     assert {"scheduler"} == {*load().command("run")}
+
+
+@pytest.mark.parametrize(("command", "protection"), [("web", "allow_submit"), ("log", "raw"), ("run", "raw")])
+def test_no_protection_is_taken_away(work: Path, load: Callable[..., Config], command: str, protection: str) -> None:
+    write(work / "asyncsched.toml", f"[command.{command}]\n{protection} = true\n", mode=0o777)
+
+    assert {} == dict(load().command(command))
 
 
 def test_the_docs_name_every_setting_that_is_left_out() -> None:

@@ -91,7 +91,7 @@ class Search:
         told = (
             f"is used without {without}"
             if without
-            else "is used, except for settings that run code or send data elsewhere"
+            else "is used, except for settings that run code, send data elsewhere or take a protection away"
         )
         self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
 

@@ -23,11 +23,12 @@ RISKY = {
     "scheduler": frozenset(
         {"boot_disk_image", "env", "modules", "overlay", "prepend_cwd", "privileged", "prolog", "sbatch_args"}
         | {"context", "copy_env", "credentials_file", "endpoint_url", "image_repo", "job_dir", "kubeconfig", "log_dir"}
-        | {"log_options", "mail_user", "pubsub_topic", "state_dir"}
+        | {"log_options", "mail_user", "project", "pubsub_topic", "state_dir"}
     ),
-    "command": frozenset({"cfg", "component", "env", "image", "scheduler_args", "workspace"}),
+    "command": frozenset({"allow_submit", "cfg", "component", "env", "image", "raw", "scheduler_args", "workspace"}),
 }
-"""The settings that can run code, in the first line of the schedulers', or that choose where data goes."""
+"""The settings that can run code (in the first line of the schedulers'), that choose where data goes, or that take a
+protection away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class ConfigFile:
 
 
 def is_risky(kind: str, name: str) -> bool:
-    """Tell whether a setting can run code or send data elsewhere; arguments of components always can."""
+    """Tell whether an untrusted file must not make this setting; arguments of components can always run code."""
     return kind == "component" or name.replace("-", "_") in RISKY.get(kind, ())
 
 
