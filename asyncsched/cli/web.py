@@ -67,7 +67,7 @@ async def _serve(
     async with serving(runner, handles=handles, look=look, port=port, allow_submit=allow_submit) as server:
         console.print(server.url)
         console.say(
-            "open this address in a browser on this machine; it works once. Ctrl-C stops the page; the apps keep running"
+            "open this address in a browser on this machine; it works once. Ctrl-C stops the page, not the apps"
         )
         if allow_submit:
             console.say("--allow-submit: anyone who has the page can run programs as you")
