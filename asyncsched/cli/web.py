@@ -66,7 +66,9 @@ async def _serve(
     look = partial(list_apps, runner, only=only)
     async with serving(runner, handles=handles, look=look, port=port, allow_submit=allow_submit) as server:
         console.print(server.url)
-        console.say("open this address in a browser on this machine; it works once. Ctrl-C stops the page, no app")
+        console.say(
+            "open this address in a browser on this machine; it works once. Ctrl-C stops it; the apps keep running"
+        )
         if allow_submit:
             console.say("--allow-submit: anyone who has the page can run programs as you")
         await asyncio.Event().wait()
