@@ -337,7 +337,8 @@ def test_changes_are_lines_and_then_what_they_came_to(sixty: Cli) -> None:
 
 def test_prefixes_are_aligned_and_ends_are_told_where_several_are_followed(cli: Cli) -> None:
     cli.schedulers = ["local_cwd"]
-    for name, script in (("a", "exit 3"), ("b", "echo out; echo oh no >&2; until [ -e go ]; do sleep 0.05; done; echo last")):
+    waits = "until [ -e go ]; do sleep 0.05; done"
+    for name, script in (("a", "exit 3"), ("b", f"echo out; echo oh no >&2; {waits}; echo last")):
         (cli.folder / f"job-{name}").write_text(script)
         done = cli("run", "--detach", "-s", "local_cwd", "--replicas", "2", "--", "sh", f"job-{name}")
         assert 0 == done.code, done.err
