@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -54,7 +54,7 @@ class LiveTable:
         states: The shown states, a name of `STATE_FILTERS`.
         text: Only apps with this text in their handle, name, state or reason are shown.
         left_out: The states of existing apps that have no row.
-        title: The heading, in place of the summary.
+        title: Returns the heading, in place of the summary; None for the summary.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class LiveTable:
         self.states = next(iter(STATE_FILTERS))
         self.text = ""
         self.left_out: Mapping[AppState | None, int] = {}
-        self.title = ""
+        self.title: Callable[[], str] | None = None
         self._rows: dict[str, Row] = {}
         self._order: list[Row] = []
         self._shown = self._order
@@ -223,7 +223,7 @@ class LiveTable:
 
     def summary(self) -> str:
         """Return the number of all apps in each state."""
-        return self.title or summary(self._all)
+        return summary(self._all) if self.title is None else self.title()
 
     def bar(self, width: int) -> list[Segment]:
         """Return the same counts as the parts of a bar."""

@@ -40,6 +40,7 @@ class Terminal:
         self._unfinished = ""
         self._master, child = pty.openpty()
         self.resize(columns, lines, tell=False)
+        self.settings = termios.tcgetattr(self._master)  # before anybody could change them
         self.process = subprocess.Popen(
             [*_AT_THE_TERMINAL, *cli.command(*args)], cwd=cli.folder, env=cli.env | {"TERM": "xterm-256color"},
             stdin=child if stdin is None else stdin, stdout=child, stderr=child, start_new_session=True,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import select
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -135,12 +137,20 @@ def test_wait_for_one_shows_its_state(staged: Cli) -> None:
 
 
 def test_a_pipe_gets_no_progress(staged: Cli) -> None:
-    done = staged("wait", "--timeout", "1500ms", "stage://x/train-001", "stage://x/train-003")
+    waiting = staged.start("wait", "stage://x/train-001", "stage://x/train-003")
+    assert waiting.stdout is not None
+    assert waiting.stderr is not None
+    assert "stage://x/train-003  FAILED  exited with code 1\n" == waiting.stdout.readline()
+    assert ([], [], []) == select.select([waiting.stderr], [], [], 1.5)  # a terminal has it anew each second
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=60)
 
-    assert (["stage://x/train-003  FAILED  exited with code 1"], 1) == (
-        done.lines,
-        len(done.err.splitlines()),
-    )
+    assert ("", 130) == (out, waiting.returncode)
+    assert [
+        "train-001 is still running",
+        "  resume: asyncsched wait stage://x/train-001",
+        "  stop:   asyncsched cancel stage://x/train-001",
+    ] == err.splitlines()
 
 
 def test_ctrl_c_in_a_followed_log_says_what_runs_on(staged: Cli) -> None:

@@ -42,12 +42,18 @@ class Program(Cli):
         return [sys.executable, "-c", PROGRAM, *args]
 
 
+def rows(terminal: Terminal) -> list[str]:
+    """Return the first words of the table's rows."""
+    return [line[2:].split()[0] for line in terminal.screen[3:-1] if line.strip()]
+
+
 def test_it_leaves_by_itself_when_all_jobs_are_over(cli: Cli) -> None:
     with Terminal(Program(cli.folder), columns=110) as terminal:
         terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))
-        rows = [line[2:].split()[0] for line in terminal.screen[3:-1] if line.strip()]
-        assert 2 == len(rows), "a job is one row, that of its last attempt"
+        # A job is one row, that of its last attempt.
+        terminal.until(lambda screen: ["job0-0", "job1-1"] == sorted(rows(screen)))
         terminal.until(lambda screen: screen.shows("hello"))
+        assert ["job0-0", "job1-1"] == sorted(rows(terminal))
         (cli.folder / "go").touch()
         assert 0 == terminal.end()
         assert "left FAILED 2" in terminal.written
@@ -91,7 +97,6 @@ def test_its_user_may_leave_it_and_interrupt_the_program(cli: Cli) -> None:
 
 def test_a_program_that_cancels_it_gets_its_terminal_back(cli: Cli) -> None:
     with Terminal(Program(cli.folder), "3", columns=110) as terminal:
-        before = termios.tcgetattr(terminal._master)
         assert 0 == terminal.end()
         assert "timed out" in terminal.written.rpartition("\x1b[?1049l")[2]
-        assert before == termios.tcgetattr(terminal._master)
+        assert terminal.settings == termios.tcgetattr(terminal._master)

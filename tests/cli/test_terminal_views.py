@@ -244,7 +244,7 @@ def test_a_list_has_what_people_look_for_and_says_that_there_are_more(sixty: Cli
     assert 33 == len(screen)
     assert "6 failed: `asyncsched status '*'` shows when, why, and the last output" == screen[-2]
     assert "the newest 30; 30 more (3 failed): --limit shows them" == screen[-1]
-    assert re.search(r"train-053 +FAILED +1 +\ds +\ds +exited with code 1", "\n".join(screen))
+    assert re.search(r"train-053 +FAILED +1 +\d+s +\d+s +exited with code 1", "\n".join(screen))
     assert f"{RED}FAILED" in terminal.written
     assert RED not in shown(sixty, "list", "--no-color").written
     assert 61 == len(sixty("list", "--limit", "100").lines)
@@ -337,17 +337,20 @@ def test_changes_are_lines_and_then_what_they_came_to(sixty: Cli) -> None:
 
 def test_prefixes_are_aligned_and_ends_are_told_where_several_are_followed(cli: Cli) -> None:
     cli.schedulers = ["local_cwd"]
-    for name, script in (("a", "exit 3"), ("b", "echo out; echo oh no >&2; sleep 1; echo last")):
+    waits = "until [ -e go ]; do sleep 0.05; done"
+    for name, script in (("a", "exit 3"), ("b", f"echo out; echo oh no >&2; {waits}; echo last")):
         (cli.folder / f"job-{name}").write_text(script)
         done = cli("run", "--detach", "-s", "local_cwd", "--replicas", "2", "--", "sh", f"job-{name}")
         assert 0 == done.code, done.err
     with Terminal(cli, "log", "-f", "sh-*") as terminal:
+        terminal.until(lambda screen: screen.shows(" FAILED after "))
+        (cli.folder / "go").touch()
         assert 0 == terminal.end()
     screen = [line for line in terminal.screen if line]
     ended, lasted = (line for line in screen if line.startswith("-- "))
 
-    assert re.fullmatch(r"-- sh-\w+ FAILED after \d s: .*exit code 3", ended)
-    assert re.fullmatch(r"-- sh-\w+ SUCCEEDED after \d s", lasted)
+    assert re.fullmatch(r"-- sh-\w+ FAILED after \d+ s: .*exit code 3", ended)
+    assert re.fullmatch(r"-- sh-\w+ SUCCEEDED after (\d+ min )?\d+ s", lasted)
     assert screen[-1] == lasted, "an end stands behind the app's last line"
     assert 2 == sum(" ! oh no" in line for line in screen)
     assert 2 == sum(" | out" in line for line in screen)

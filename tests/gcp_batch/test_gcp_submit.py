@@ -125,6 +125,7 @@ async def test_a_submit_that_fails_never_deletes_the_job_of_somebody_else(double
         double.do(lambda: running_job(double, info.request.name, 1))
         with pytest.raises(UnavailableError):
             await made.schedule(info)
+        made.retry_for = 30.0
 
         assert await made.exists(info.app_id)
     assert 0 == double.calls["DELETE /v1/projects/*/locations/*/jobs/*"]

@@ -18,6 +18,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers.kubernetes import KubernetesScheduler, names
 from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Role, Secret
+from asyncsched.testing import VirtualClock
 from tests._support import eventually
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
@@ -65,7 +66,7 @@ async def test_a_request_that_never_arrived_is_sent_again(
 async def test_a_webhook_that_does_not_answer_is_given_up_in_time(fake: FakeCluster, on_fake: OnFake) -> None:
     broken = StatusError(500, "InternalError", "failed calling webhook: connection refused")
     fake.fail("create vcjobs", Fault(error=broken, times=-1))
-    async with on_fake(retry_for=0.1) as scheduler:
+    async with VirtualClock() as clock, on_fake(clock=clock) as scheduler:
         with pytest.raises(UnavailableError, match="failed calling webhook"):
             await scheduler.submit(app(), VOLCANO)
 

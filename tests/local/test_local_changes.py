@@ -22,11 +22,16 @@ from asyncsched.schedulers.local.supervisor.formats import TOLD_REPLICAS
 from asyncsched.schedulers.state_reports import StatePort
 from asyncsched.specs import AppState
 from tests._support import WITHIN, eventually
-from tests.local._local import ONE_LOOP, app, app_directory, ended, read_state, shell
+from tests.local._local import ONE_LOOP, app, app_directory, ended, shell
 
 pytestmark = ONE_LOOP
 
 WAITS = "while ! test -e {}; do sleep 0.02; done"
+
+EXITS_FIRST = f"{WAITS.format('{0}')}; while ! test -e {{0}}.over; do echo; sleep 0.02; done & exit 0"
+"""Exits when it may, and is over when it may: until then, what it leaves behind is heard."""
+
+PATIENT = {"detach": True, "grace_period": 600.0}
 
 
 class Port:
@@ -68,8 +73,9 @@ async def test_the_feed_asks_no_more_once_it_listens(scheduler: LocalScheduler, 
 async def test_each_change_is_one_message_and_is_published(
     scheduler: LocalScheduler, home: Path, tmp_path: Path
 ) -> None:
-    roles = [shell(WAITS.format(tmp_path / name), name=name) for name in ("one", "two")]
-    app_id = await scheduler.submit(app(*roles), {"detach": True})
+    names = ("one", "two")
+    roles = [shell(EXITS_FIRST.format(tmp_path / name), name=name) for name in names]
+    app_id = await scheduler.submit(app(*roles), PATIENT)
     place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     messages: list[bytes] = []
@@ -80,10 +86,9 @@ async def test_each_change_is_one_message_and_is_published(
     )
     try:
         await eventually(lambda: port.asked == [app_id])  # what it may have missed before it listened
-        (tmp_path / "one").touch()
-        await eventually(lambda: _over(home, app_id, 1) and len(port.published) == len(messages) > 0)
-        (tmp_path / "two").touch()
-        await eventually(lambda: port.published[-1] == (app_id, AppState.SUCCEEDED))
+        for number, change in enumerate(("one", "one.over", "two", "two.over")):
+            (tmp_path / change).touch()
+            await eventually(lambda number=number: len(port.published) > number)  # type: ignore[misc]
     finally:
         reading.cancel()
         await asyncio.wait([reading])
@@ -91,9 +96,8 @@ async def test_each_change_is_one_message_and_is_published(
         place.close()
 
     # Each of the two has exited, and then been over.
-    assert 2 <= len(port.published) == len(messages) <= 4
-    assert [app_id] == [*{app_id for app_id, _ in port.published}]
-    assert AppState.SUCCEEDED not in [state for _, state in port.published[:-1]]
+    assert [(app_id, AppState.RUNNING)] * 3 + [(app_id, AppState.SUCCEEDED)] == port.published
+    assert 4 == len(messages)
 
 
 class Watching(Port):
@@ -110,9 +114,7 @@ class Watching(Port):
 async def test_a_change_is_one_message_and_one_answer_to_compare(
     scheduler: LocalScheduler, home: Path, tmp_path: Path
 ) -> None:
-    # What the replica leaves behind holds its output open, so that it has exited a second before it is over.
-    waits = WAITS.format(tmp_path / "go")
-    app_id = await scheduler.submit(app(shell(f"{waits}; sleep 1000 & exit 0")), {"detach": True})
+    app_id = await scheduler.submit(app(shell(EXITS_FIRST.format(tmp_path / "go"))), PATIENT)
     place = StateDir([home])
     supervisors = Supervisors(place, Programs("local_cwd", clock=Clock()), Clock())
     messages: list[bytes] = []
@@ -124,6 +126,8 @@ async def test_a_change_is_one_message_and_one_answer_to_compare(
     try:
         await eventually(lambda: port.asked == [app_id])
         (tmp_path / "go").touch()
+        await eventually(lambda: port.published)
+        (tmp_path / "go.over").touch()
         await eventually(lambda: port.published and port.published[-1] == (app_id, AppState.SUCCEEDED))
     finally:
         reading.cancel()
@@ -134,10 +138,6 @@ async def test_a_change_is_one_message_and_one_answer_to_compare(
     # It has exited, and then been over. The feed makes a fingerprint of all that is published, or answered when asked.
     assert [(app_id, AppState.RUNNING), (app_id, AppState.SUCCEEDED)] == port.published
     assert (2, [app_id]) == (len(messages), port.asked)
-
-
-def _over(home: Path, app_id: str, count: int) -> bool:
-    return sum(each["over"] for each in read_state(home, app_id)["replicas"]) == count
 
 
 async def test_an_app_of_many_replicas_is_asked_for(scheduler: LocalScheduler) -> None:

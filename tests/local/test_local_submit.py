@@ -322,7 +322,7 @@ async def test_two_processes_that_submit_one_key_at_once_get_one_app(home: Path,
             assert first_id == await third.submit(same, key="one")
             with pytest.raises(ConflictError, match=first_id):
                 await third.submit(app(shell("echo another")), key="one")
-        await eventually(ran.exists)
+        await eventually(lambda: ran.exists() and ran.read_text())  # a shell makes a file before it writes to it
     assert "x\n" == ran.read_text()
 
 

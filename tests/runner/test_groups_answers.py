@@ -15,6 +15,7 @@ from asyncsched.runner import Runner
 from asyncsched.runner.groups.calling_off import call_off
 from asyncsched.specs import AppState, FailureCause
 from tests._support import eventually
+from tests.logs._inotify import open_files
 from tests.runner.groups_rig import GroupRig, another, rig_follows, work
 
 
@@ -27,8 +28,7 @@ async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator
 
 def journals_held(home: Path) -> list[str]:
     """Return the journals below a directory that this process has open."""
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return [to for link in links if (to := str(link.readlink())).startswith(str(home))]
+    return [name for name in open_files() if name.startswith(str(home))]
 
 
 @pytest.mark.parametrize("steps", range(1, 12))

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["GroupApps"]
 
 
+class _Heading:
+    """Reports changes of the group itself: it may learn of an end after the row that shows it."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.wake = changed
+
+
 class GroupApps(ShownApps):
     """The apps of a group.
 
@@ -36,6 +43,18 @@ class GroupApps(ShownApps):
         self._jobs: dict[AppHandle, Job] = {}
 
     @override
+    async def follow(self, table: LiveTable, changed: Callable[[], None], note: Callable[[str], None]) -> None:
+        """Update the table until all jobs have ended. Cancelling this does not affect the jobs."""
+        table.title = self._title
+        heading = _Heading(changed)
+        waiters = self._engine.ledger.waiters
+        waiters.add(heading)
+        try:
+            await super().follow(table, changed, note)
+        finally:
+            waiters.discard(heading)
+
+    @override
     def _show(self, table: LiveTable, event: AppEvent) -> None:
         *earlier, last = self._attempts(event.handle)
         for attempt in earlier:
@@ -43,7 +62,6 @@ class GroupApps(ShownApps):
         if event.handle == last:  # the end of an attempt may be told after the next one has begun
             job = self._jobs.get(event.handle)
             table.show(replace(app_view(event.handle, event.current), name=job.name if job is not None else ""))
-        table.title = self._title()
 
     def _attempts(self, handle: AppHandle) -> Sequence[AppHandle]:
         """Return all attempts of the job that this one belongs to; only itself if there is no such job."""
