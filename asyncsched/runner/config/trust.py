@@ -27,7 +27,7 @@ _RISKY = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ConfigFile:
     """A file and its contents.
 
