@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         def app_changed(self, app: App) -> None:
             """Save the app's record and notify its watchers after this round."""
 
+
 TAKEN = NOT_EMPTY | {errno.ENOTDIR}
 """Errors of a rename to a name that is in use."""
 
