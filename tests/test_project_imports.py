@@ -90,6 +90,43 @@ def test_a_supervisor_is_begun_before_asyncio_is_imported() -> None:
     )
 
 
+LOCAL_RUN = """
+import asyncsched.cli.main, asyncsched.cli.run, asyncsched.cli.run_launch
+import asyncsched.components.arguments, asyncsched.components.utils, asyncsched.schedulers.local.scheduler
+"""
+
+
+def test_a_run_on_this_machine_loads_nothing_that_few_runs_need() -> None:
+    assert not {"bz2", "lzma", "pkgutil", "shlex", "shutil", "sysconfig", "tempfile"} & loaded_by(LOCAL_RUN)
+
+
+def test_a_supervisor_loads_nothing_that_it_can_do_without() -> None:
+    folder = ROOT / "asyncsched" / "schedulers" / "local"
+    program = f"import sys; sys.path.append({str(folder)!r}); import supervisor.main; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+
+    assert "supervisor.worker" in done.stdout.split()
+    assert not {"asyncio", "dataclasses", "inspect", "subprocess", "typing"} & {*done.stdout.split()}
+
+
+OF_THE_COMMAND_LINE = """
+import gc, sys
+from asyncsched.__main__ import main
+before = gc.get_stats()
+sys.argv = ["asyncsched", "run", "--help"]
+try:
+    main()
+finally:
+    print(before == gc.get_stats(), file=sys.stderr)
+"""
+
+
+def test_the_command_line_collects_no_garbage_while_it_imports() -> None:
+    done = subprocess.run([sys.executable, "-c", OF_THE_COMMAND_LINE], capture_output=True, text=True, check=True)
+
+    assert "True\n" == done.stderr
+
+
 def test_the_help_of_a_verb_needs_nothing_that_the_verb_works_with() -> None:
     verbs = "\n".join(f"import asyncsched.cli.{name}" for name in VERBS)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -81,6 +80,8 @@ class _OneLine(_Lines):
 
     @override
     def show(self, record: logging.LogRecord) -> None:
+        import shutil  # imported late: its formats of archives take as long as other modules together
+
         current: object = getattr(record, "progress").current  # noqa: B009 - a record's own attribute
         total: object = getattr(record, "progress").total  # noqa: B009
         size = f" {current / _MB:.1f}" if isinstance(current, int) else ""

@@ -30,7 +30,7 @@ FOOTER_EVERY = 0.1
 """Seconds between two updates of progress bars if nothing else is written."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Writer:
     """One stream of a replica, with its prefix and its cleaner of control sequences."""
 

@@ -21,7 +21,7 @@ Key: TypeAlias = tuple[Who, str]
 _COLOR = re.compile(r"\x1b\[[\d;:]*m")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Open:
     """A line that has not ended.
 

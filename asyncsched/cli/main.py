@@ -152,9 +152,6 @@ def app(ctx: click.Context, debug: bool, no_color: bool, output: Format | None) 
 
 def main(args: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its exit code."""
-    # A short program creates modules, not garbage: collect rarely, and not at exit, where it would take as long as a
-    # small job.
-    gc.set_threshold(10_000)
     _prepare_streams()
     console = Console()
     if "_ASYNCSCHED_COMPLETE" in os.environ:
@@ -162,7 +159,7 @@ def main(args: list[str] | None = None) -> NoReturn:
 
         sys.exit(complete(app, console))
     code = _run(console, [_as_typed(arg) for arg in sys.argv[1:]] if args is None else args)
-    gc.freeze()
+    gc.freeze()  # a collection at exit would take as long as a small job
     try:
         sys.stdout.flush()
     except OSError as error:  # the reader has gone, or the disk is full

@@ -17,7 +17,6 @@ from asyncsched.cli.json_rows import handle_row, state_code, status_row
 from asyncsched.cli.last_launched import note_launch
 from asyncsched.cli.log_printer import LinePrinter, print_lines, printer_for
 from asyncsched.cli.run_async import on_interrupt, run_with_runner
-from asyncsched.cli.run_end import code_to_pass
 from asyncsched.errors import AsyncSchedError, UsageError
 from asyncsched.runner.config import Setting, load_config, run_options
 from asyncsched.runner.runner import Runner
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Launch"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Launch:
     """How to launch an app; the fields are the options of ``asyncsched run``.
 
@@ -214,7 +213,11 @@ class _Attached:
         why = "" if status is None else why_ended(status)
         took = f" after {time.monotonic() - self._started:.1f} s"
         self._console.say_state(f"{self._handle.app_id} ", state, f"{took}: {why}" if why else took)
-        return code_to_pass(status) if self._passes_code else state_code(state)
+        if not self._passes_code:
+            return state_code(state)
+        from asyncsched.cli.run_end import code_to_pass
+
+        return code_to_pass(status)
 
     async def _detach(self) -> None:
         if self._console.format == "json":  # instead of the end, which is not known

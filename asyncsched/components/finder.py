@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-import pkgutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -116,8 +115,7 @@ def _from_plugin(entry: EntryPoint, name: str) -> Callable[..., object] | None:
 def _submodule(entry: EntryPoint, module: ModuleType, path: str) -> ModuleType | None:
     """Return the module of this name below another, or None if there is none."""
     for name in path.split(".") if path else ():
-        known = {found.name for found in pkgutil.iter_modules(getattr(module, "__path__", ()))}
-        if name not in known:
+        if name not in _names_below(module):
             return None
         with _loading(entry):
             module = importlib.import_module(f"{module.__name__}.{name}")
@@ -126,11 +124,18 @@ def _submodule(entry: EntryPoint, module: ModuleType, path: str) -> ModuleType |
 
 def _submodules(entry: EntryPoint, module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
     """Yield the modules below another, with their names relative to the prefix."""
-    for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
-        inner = _submodule(entry, module, found.name)
+    for name in _names_below(module):
+        inner = _submodule(entry, module, name)
         if inner is not None:
-            yield found.name, inner
-            yield from ((f"{found.name}.{name}", each) for name, each in _submodules(entry, inner))
+            yield name, inner
+            yield from ((f"{name}.{below}", each) for below, each in _submodules(entry, inner))
+
+
+def _names_below(module: ModuleType) -> list[str]:
+    """Return the names of the modules that a package contains; none if it is not a package."""
+    import pkgutil  # imported late: only modules of plugins are searched
+
+    return [found.name for found in pkgutil.iter_modules(getattr(module, "__path__", ()))]
 
 
 def _of_plugin(entry: EntryPoint) -> dict[str, Component]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sysconfig
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,8 @@ def place_of(error: BaseException) -> str:
     """Return ``file:line`` of the innermost frame outside the standard library."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{short_path(error.filename)}:{error.lineno}"
+    import sysconfig  # imported late: only an error needs it
+
     frames = traceback.extract_tb(error.__traceback__)
     standard = sysconfig.get_path("stdlib")
     own = [frame for frame in frames if not frame.filename.startswith(("<", standard))]

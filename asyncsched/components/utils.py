@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from types import ModuleType
 
 from asyncsched.components.images import default_image
@@ -69,6 +68,8 @@ def sh(
     """
     if not args:
         raise ComponentError("utils.sh needs a command", fix="write it at the end: utils.sh -- ls -l")
+    import shlex  # imported late: `echo` and the other components do not need it
+
     return _app(
         "sh",
         image,

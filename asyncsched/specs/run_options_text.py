@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["format_pairs", "pairs_of_torchx", "parse_value", "split_pairs"]
 
-_PAIR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*=")
-_VALUE_AND_NAME = re.compile(r"(?s)(.+)[,;]([^,;]+)")
-_QUOTED = re.compile(r"""(?s)"((?:[^"\\]|\\.)*)"|'([^']*)'""")
-_ESCAPE = re.compile(r"""\\(["\\])""")
-_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./@%+*~:-]+")
+# Compiled on first use, which an import is not.
+_PAIR = r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*="
+_VALUE_AND_NAME = r"(?s)(.+)[,;]([^,;]+)"
+_QUOTED = r"""(?s)"((?:[^"\\]|\\.)*)"|'([^']*)'"""
+_ESCAPE = r"""\\(["\\])"""
+_NEEDS_NO_QUOTES = r"[A-Za-z0-9_./@%+*~:-]+"
 _YES = ("1", "true", "yes", "on")
 _NO = ("0", "false", "no", "off")
 
@@ -35,7 +36,7 @@ def split_pairs(text: str) -> list[tuple[str, str]]:
     """
     pairs: list[tuple[str, int, int]] = []
     for start, end in _split(text, ",;"):
-        if match := _PAIR.match(text, start, end):
+        if match := re.compile(_PAIR).match(text, start, end):
             pairs.append((match[1], match.end(), end))
         elif text[start:end].strip():
             if not pairs:
@@ -52,7 +53,7 @@ def pairs_of_torchx(text: str) -> list[tuple[str, str]]:
     the last separator before the next name, including other separators.
     """
     parts = [part.strip() for part in text.split("=") if part.strip()]
-    inner = [_VALUE_AND_NAME.fullmatch(part) for part in parts[1:-1]]
+    inner = [re.fullmatch(_VALUE_AND_NAME, part) for part in parts[1:-1]]
     if len(parts) < 2 or not all(inner) or '"' in text or "'" in text:
         return split_pairs(text)
     pairs = [(found[1].strip(), found[2].strip()) for found in inner if found]
@@ -79,7 +80,7 @@ def _split(text: str, separators: str) -> Iterator[tuple[int, int]]:
 
 
 def _end_of_quote(text: str, position: int) -> int:
-    match = _QUOTED.match(text, position)
+    match = re.compile(_QUOTED).match(text, position)
     if match is None:
         raise ValueError(f"a {text[position]} is not closed")
     return match.end()
@@ -115,10 +116,10 @@ def _items(text: str) -> list[str]:
 def _unquote(item: str) -> str:
     if not item.startswith(('"', "'")):
         return item
-    match = _QUOTED.fullmatch(item)
+    match = re.fullmatch(_QUOTED, item)
     if match is None:
         raise ValueError("an item continues after its closing quote")
-    return _ESCAPE.sub(r"\1", match[1]) if match[1] is not None else match[2]
+    return re.sub(_ESCAPE, r"\1", match[1]) if match[1] is not None else match[2]
 
 
 def _parse_bool(text: str) -> bool:
@@ -163,7 +164,7 @@ def _format(value: CfgVal) -> str:
 
 
 def _quote(text: str, *, colon: bool = True) -> str:
-    if _NEEDS_NO_QUOTES.fullmatch(text) and (colon or ":" not in text):
+    if re.fullmatch(_NEEDS_NO_QUOTES, text) and (colon or ":" not in text):
         return str(text)
     escaped = str(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -77,9 +77,12 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
 def _named(text: str) -> Iterator[tuple[int, int]]:
     if "=" not in text and "-" not in text and ":" not in text:
         return
+    begins = sorted({_begin(text, at) for at in find_parts(text)})
+    if not begins:
+        return  # before the patterns, which take milliseconds to compile
     named, pair = re.compile(_NAMED), re.compile(PAIR)
     done = 0
-    for begin in sorted({_begin(text, at) for at in find_parts(text)}):
+    for begin in begins:
         if begin < done:
             continue
         found = named.match(text, begin) or (re.match(_OPTION_ON_A_LINE, text) if begin == 0 else None)
@@ -136,9 +139,9 @@ def follows_login(items: Sequence[object], index: int) -> bool:
 
 
 def _in_urls(text: str) -> Iterator[tuple[int, int]]:
-    url, at = re.compile(_URL), text.find("://")
+    at = text.find("://")
     while at >= 0:
-        if found := url.match(text, at):
+        if found := re.compile(_URL).match(text, at):
             if text[max(0, at - 5) : at].lower().endswith(("http", "https")) and re.fullmatch(_TOKEN, found[1]):
                 yield found.span(1)
             if found[2] and not _is_read_by_shell(found[2]):

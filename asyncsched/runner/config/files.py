@@ -30,8 +30,8 @@ PROJECT = "pyproject.toml"
 MOST_LEVELS = 100
 """Levels on which values may be nested; what is configured needs four."""
 
-_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_HEADER = r"\s*\[([^\[\]]+)\]\s*(?:#.*)?"
+_KEY = r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
 
 
 class Search:
@@ -188,10 +188,10 @@ def text_of(file: ConfigFile) -> str:
 def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
-        if match := _HEADER.fullmatch(line):
+        if match := re.fullmatch(_HEADER, line):
             table = _key_path(match[1])
             yield table, number
-        elif match := _KEY.match(line):
+        elif match := re.match(_KEY, line):
             yield (*table, *_key_path(match[1])), number
 
 

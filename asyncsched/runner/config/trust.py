@@ -31,7 +31,7 @@ RISKY = {
 protection away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ConfigFile:
     """A file and its contents.
 

@@ -14,7 +14,6 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.state import AppState, AppStatus
 from asyncsched.specs.to_plain import JsonValue
-from asyncsched.views.endings import why_ended
 
 if TYPE_CHECKING:
     from asyncsched.logs.query import LogArguments
@@ -164,6 +163,8 @@ class Job(AsyncOnly):
         status = self.status
         if status.state is not AppState.SUCCEEDED:
             where = f" ({self.handle})" if self.handle else ""
+            from asyncsched.views.endings import why_ended  # imported late: only a job that failed needs it
+
             reason = why_ended(status)
             why = f"{status.state}{f': {reason}' if reason else ''}"
             if not self.is_terminal():

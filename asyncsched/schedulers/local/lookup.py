@@ -31,7 +31,7 @@ MANY_REPLICAS = 100
 """Replicas from which records are read and described in a thread."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FoundApp:
     """An app that was found.
 

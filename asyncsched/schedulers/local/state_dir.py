@@ -51,7 +51,7 @@ def _is_app_name(name: str) -> bool:
     return _APP.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stored:
     """An app's record on the disk, to recognise the app later.
 

@@ -25,4 +25,9 @@ also imported by the library, so that both sides share one description of the fi
     identity_tags.py          tags that identify processes without parents
     limits.py                 raises resource limits
     events.py                 the event loop: epoll, timers and a nap
+
+No module imports `typing`, which would take a tenth of the supervisor's start; what type checkers need stands under
+the `TYPE_CHECKING` below, which they know by its name.
 """
+
+TYPE_CHECKING = False

@@ -10,8 +10,8 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
 
+from . import TYPE_CHECKING
 from .files import DISK_FULL, NOT_EMPTY, open_directory, remove_file, remove_opened, write_atomic
 from .formats import FORMAT, STATE, WORKSPACE, unfinished_name
 from .launch import LaunchError
@@ -19,9 +19,27 @@ from .process_tree import ask_to_end, kill, kill_group
 from .replica import KILL_EVERY, Replica
 
 if TYPE_CHECKING:
+    from typing import Any, Protocol
+
     from .events import Loop
     from .launch import ReplicaLaunch
     from .ownership import Ownership
+
+    class AppOwner(Protocol):
+        """The worker, as its apps and replicas see it."""
+
+        loop: Loop
+        ownership: Ownership
+        place: dict[str, str]
+        identity: dict[str, Any]
+        largest_file: int
+
+        def look_again(self, replica: Replica) -> None:
+            """Call `settle` after this round, with the remaining processes of the replica."""
+
+        def app_changed(self, app: App) -> None:
+            """Save the app's record and notify its watchers after this round."""
+
 
 TAKEN = NOT_EMPTY | {errno.ENOTDIR}
 """Errors of a rename to a name that is in use."""
@@ -34,22 +52,6 @@ SMALLEST_SEGMENT = 4 << 10
 FORMAT_NAME = ".".join(map(str, FORMAT))
 
 _serial = itertools.count(1)
-
-
-class AppOwner(Protocol):
-    """The worker, as its apps and replicas see it."""
-
-    loop: Loop
-    ownership: Ownership
-    place: dict[str, str]
-    identity: dict[str, Any]
-    largest_file: int
-
-    def look_again(self, replica: Replica) -> None:
-        """Call `settle` after this round, with the remaining processes of the replica."""
-
-    def app_changed(self, app: App) -> None:
-        """Save the app's record and notify its watchers after this round."""
 
 
 class App:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from . import TYPE_CHECKING
 from .exec_checks import find_program
 from .files import USED_UP
 from .formats import MARK
@@ -20,6 +20,7 @@ from .process_tree import die_with_parent
 
 if TYPE_CHECKING:
     from signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
+    from typing import Any, NoReturn
 else:  # the module under `signal`, for which type checkers have no stubs
     from _signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
 
@@ -85,10 +86,10 @@ class Setup:
         return bool(os.read(self._gate, 1))
 
 
-class Plan(NamedTuple):
+class Plan:
     """What a child will execute.
 
-    Attributes:
+    Args:
         number: The replica's number in its app.
         spec: The replica's part of the request.
         outputs: The write ends of its pipes, stdout first.
@@ -98,12 +99,15 @@ class Plan(NamedTuple):
             program does.
     """
 
-    number: int
-    spec: dict[str, Any]
-    outputs: list[int]
-    tag: int
-    mark: str
-    finds_program: bool
+    def __init__(
+        self, number: int, spec: dict[str, Any], outputs: list[int], tag: int, mark: str, finds_program: bool
+    ) -> None:
+        self.number = number
+        self.spec = spec
+        self.outputs = outputs
+        self.tag = tag
+        self.mark = mark
+        self.finds_program = finds_program
 
 
 def become(setup: Setup, plan: Plan, common_env: Mapping[str, str]) -> NoReturn:

@@ -8,15 +8,18 @@ import select
 import socket
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
 
+from . import TYPE_CHECKING
 from .formats import LONGEST_MESSAGE, PROTOCOL
 from .lines import Lines, encode
 
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from .events import Loop
 
-Message = dict[str, Any]
+    Message: TypeAlias = dict[str, Any]
+
 LONGEST_BACKLOG = 64 << 20
 LONG_BACKLOG = 1 << 20
 ACCEPT_AGAIN = 0.25
@@ -78,11 +81,11 @@ class ControlConnection:
 
     def _take(self, line: bytes) -> None:
         try:
-            message: object = json.loads(line)
+            message: Message | list[object] | None = json.loads(line)
         except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict):
-            self._on_message(self, cast("Message", message))
+            self._on_message(self, message)
         else:
             self.close()
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from . import TYPE_CHECKING
 from .app import App
 from .between_fork_and_exec import errno_of
-from .control import ControlConnection, Message, answer_hello
+from .control import ControlConnection, answer_hello
 from .launch import LaunchError
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from .control import Message
     from .worker import Worker
 
-Reply = Callable[[Message], None]
+    Reply: TypeAlias = Callable[[Message], None]
 
 
 class Handlers:

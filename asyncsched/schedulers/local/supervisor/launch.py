@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from . import TYPE_CHECKING
 from .between_fork_and_exec import Plan, Setup, become, describe, errno_of, search_path
 from .exec_checks import check_arguments, variable_sizes
 from .files import OpenedParents

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from . import TYPE_CHECKING
 from .formats import MARK
 from .host import start_time, stat_fields
 from .identity_tags import REPLICAS, first_tag, mark_name, marks_of, tag_of

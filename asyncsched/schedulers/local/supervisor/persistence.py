@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
+from . import TYPE_CHECKING
 from .formats import TOLD_BYTES, TOLD_REPLICAS
 from .pipe_reader import DISK_RETRY
 

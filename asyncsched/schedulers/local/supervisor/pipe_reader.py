@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from . import TYPE_CHECKING
 from .formats import COMBINED, STDERR, STDOUT
 from .log_writer import LogDirs, Segments
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
+from . import TYPE_CHECKING
 from .files import read_regular
 from .log_writer import LogDirs
 from .pipe_reader import PipeReader
 from .process_tree import kill
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from .app import App, AppOwner
     from .files import OpenedParents
 

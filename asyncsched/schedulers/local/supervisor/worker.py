@@ -7,9 +7,8 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
-from . import process_tree
+from . import TYPE_CHECKING, process_tree
 from .app import App
 from .control import ControlConnection, Listener
 from .events import Loop
@@ -22,6 +21,9 @@ from .limits import Limits, largest_file
 from .ownership import Ownership
 from .persistence import Persistence
 from .replica import DISK_PATIENCE, KILL_EVERY, Replica
+
+if TYPE_CHECKING:
+    from typing import Any
 
 OWNER_EVERY = 0.25
 
