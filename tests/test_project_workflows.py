@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,22 @@ def test_actionlint_takes_the_workflows() -> None:
         pytest.skip(done.stdout.strip())
 
     assert (0, "") == (done.returncode, done.stdout)
+
+
+def test_the_lowest_releases_are_those_of_all_that_users_install() -> None:
+    done = subprocess.run([ROOT / ".ci" / "lowest", "--bounds"], capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert set(bounds()) == set(done.stdout.split())
+
+
+def bounds() -> Iterator[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {name: needed for name, needed in project["optional-dependencies"].items() if name != "test"}
+    for each in chain(project["dependencies"], *extras.values()):
+        if not each.startswith("asyncsched["):
+            name, bound = each.partition(",")[0].split(">=")
+            yield f"{name}=={bound}"
 
 
 def test_a_tag_that_is_not_the_version_is_refused() -> None:

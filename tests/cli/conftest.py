@@ -14,8 +14,15 @@ def cli(tmp_path: Path) -> Cli:
 
 
 @pytest.fixture
+def local(cli: Cli) -> Cli:
+    """The same with processes on this machine instead."""
+    cli.schedulers = ["local_cwd"]
+    return cli
+
+
+@pytest.fixture
 def staged(cli: Cli) -> Cli:
-    """The same with 30 apps on it."""
+    """The command line with 30 apps on ``stage``."""
     cli.environment["STAGE_APPS"] = "30"
     return cli
 

@@ -52,12 +52,6 @@ def gated(n: int) -> AppDef:
 """
 
 
-@pytest.fixture
-def local(cli: Cli) -> Cli:
-    cli.schedulers = ["local_cwd"]
-    return cli
-
-
 @pytest.mark.slow
 def test_a_matrix_is_a_group_that_other_processes_find(local: Cli) -> None:
     matrix = ("--matrix", "msg=a,b", "--matrix", "num_replicas=1,2")

@@ -16,12 +16,6 @@ from tests.cli._cli import Cli
 from tests.cli._terminal import Terminal
 
 
-@pytest.fixture
-def local(cli: Cli) -> Cli:
-    cli.schedulers = ["local_cwd"]
-    return cli
-
-
 def test_the_first_command_of_a_new_user(local: Cli) -> None:
     done = local("run", "utils.echo", "--msg", "hello")
     handle, *lines = done.lines

@@ -14,12 +14,7 @@ from asyncsched.testing import VirtualClock
 from tests.aws_emulator.cloud import Cloud
 from tests.aws_emulator.direct import DirectClient
 from tests.formats._aws import KEYED, OPTIONS, QUEUE, Recorded, old_service, told, without_ids
-from tests.formats._frozen import KEYS, RELEASES, changed, frozen, lost
-
-
-@pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+from tests.formats._frozen import KEYS, changed, frozen, lost
 
 
 def test_apps_are_told_as_they_were_and_by_the_ids_that_they_had(release: str) -> None:

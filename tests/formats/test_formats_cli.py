@@ -6,18 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.formats._frozen import HOME, RELEASES, changed, frozen, install_home, lost
+from tests.formats._frozen import HOME, changed, frozen, install_home, lost
 from tests.formats._lines import READING, RUNNING, tell
 
 GROWS = ("builtins", "runopts")
 """Lists to which a release adds."""
-
-
-@pytest.fixture(params=RELEASES, scope="module")
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def test_the_frozen_apps_are_told_as_they_were(release: str, tmp_path: Path) -> None:

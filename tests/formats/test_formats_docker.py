@@ -13,12 +13,7 @@ from asyncsched.errors import ConflictError
 from asyncsched.schedulers import get_scheduler
 from asyncsched.specs import AppDef, Role
 from tests.formats._docker import KEYED, OPTIONS, old_daemon, told
-from tests.formats._frozen import KEYS, RELEASES, changed, frozen
-
-
-@pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+from tests.formats._frozen import KEYS, changed, frozen
 
 
 @pytest.fixture

@@ -12,15 +12,10 @@ import pytest
 from asyncsched import AppDef, AppState, Role
 from asyncsched.schedulers import Scheduler, get_scheduler
 from tests._support import eventually_blocking
-from tests.formats._frozen import HERE, HOME, RELEASES, here, install_home
+from tests.formats._frozen import HERE, HOME, here, install_home
 from tests.formats._talk import Client, Message, OldSupervisor, faults, pairs, start_supervisor, transcript
 
 RUNS_ON = AppDef("long", [Role("worker", "", entrypoint="sleep", args=["3600"], num_replicas=2)])
-
-
-@pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture

@@ -13,15 +13,12 @@ from asyncsched.schedulers.kubernetes.status import WAITS_FOR_MOMENT
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppDef, AppState, FailureCause, Role, SecretRef
 from tests._support import eventually
+from tests.kubernetes._apps import BOTH, JOB
 from tests.kubernetes._client import Ahead
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster, StatusError
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
-
-VOLCANO = {"kind": "volcano", "queue": "default"}
-JOB = {"kind": "job"}
-BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
 
 
 @pytest.fixture

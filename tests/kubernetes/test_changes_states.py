@@ -15,8 +15,9 @@ from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, PermissionDeniedError, UnknownAppError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.kubernetes.changes_states import LOOK_AGAIN, Turns
-from asyncsched.specs import AppDef, AppState, Role
+from asyncsched.specs import AppState
 from tests._support import eventually
+from tests.kubernetes._apps import JOB, VOLCANO, app
 from tests.kubernetes._client import Ahead
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
@@ -25,8 +26,6 @@ from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
 
-VOLCANO = {"kind": "volcano", "queue": "default"}
-JOB = {"kind": "job"}
 ENDED = AppState.SUCCEEDED
 CONTAINER = {"name": "theirs", "image": "busybox"}
 POD = {"containers": [CONTAINER], "nodeSelector": {"zone": "moon"}, "restartPolicy": "Never"}
@@ -40,11 +39,6 @@ FOREIGN: dict[str, Any] = {
     },
     "pods": POD,
 }
-
-
-def app(script: str = "true", replicas: int = 1, roles: int = 1) -> AppDef:
-    role = {"image": "busybox", "entrypoint": "sh", "args": ["-c", script], "num_replicas": replicas}
-    return AppDef("app", [Role(f"role{number}", **role) for number in range(roles)])  # type: ignore[arg-type]
 
 
 def reads(fake: FakeCluster) -> int:
@@ -90,7 +84,7 @@ async def test_apps_that_volcano_has_made_no_group_for_are_asked_about_by_no_req
     fake: FakeCluster, scheduler: KubernetesScheduler
 ) -> None:
     fake.run(fake.store.listeners.clear)  # no controller is there to make PodGroups
-    ids = [await scheduler.submit(app(), VOLCANO) for _ in range(10)]
+    ids = [await scheduler.submit(app("true"), VOLCANO) for _ in range(10)]
     for app_id in ids:
         job = fake.run(partial(fake.store.get, "vcjobs", "default", app_id.partition(":")[2]))
         fake.run(partial(fake.change, "vcjobs", job, lambda each: each.update(status={"state": {"phase": "Pending"}})))
@@ -286,7 +280,7 @@ async def test_foreign_objects_are_left_alone(fake: FakeCluster, scheduler: Kube
         for kind in ("jobs", "vcjobs", "pods"):
             metadata = {"labels": labels, "annotations": {"asyncsched/roles": "["}}
             fake.create(kind, f"foreign-{number}", metadata=metadata, spec=FOREIGN[kind])
-    app_id = await scheduler.submit(app(), VOLCANO)
+    app_id = await scheduler.submit(app("true"), VOLCANO)
 
     assert ENDED == [event.state async for event in scheduler.watch([app_id])][-1]
     assert app_id in [row.app_id for row in await scheduler.list()]
@@ -300,18 +294,18 @@ async def test_a_volcano_of_another_version_is_none(fake: FakeCluster, scheduler
     fake.create("vcjobs", "foreign", metadata={"labels": {"asyncsched/app": "foreign"}}, spec=FOREIGN["vcjobs"])
     fake.fail("discover /apis/batch.volcano.sh/v1alpha1", Fault(error=no_such_path(), times=-1))
     fake.fail(".* (vcjobs|podgroups)", Fault(error=no_such_path(), times=-1))
-    app_id = await scheduler.submit(app())
+    app_id = await scheduler.submit(app("true"))
 
     assert ENDED == [event.state async for event in scheduler.watch([app_id])][-1]
     assert [app_id] == [row.app_id for row in await scheduler.list()]
     with pytest.raises(InvalidRequestError, match=r"has no Volcano.*install Volcano, or use kind=job"):
-        await scheduler.submit(app(), VOLCANO)
+        await scheduler.submit(app("true"), VOLCANO)
 
 
 async def test_the_wait_for_a_pod_that_fits_nowhere_is_told_to_watchers(
     fake: FakeCluster, scheduler: KubernetesScheduler
 ) -> None:
-    app_id = await scheduler.submit(app(), {**JOB, "node_selector": {"zone": "moon"}})
+    app_id = await scheduler.submit(app("true"), {**JOB, "node_selector": {"zone": "moon"}})
 
     async with scheduler.watch([app_id]) as changes:
         async for event in changes:
@@ -327,7 +321,7 @@ async def test_slow_events_hold_up_no_state(fake: FakeCluster, on_fake: OnFake, 
     gate = tmp_path / "gate"
     clock = Ahead()
     async with on_fake(clock=clock) as scheduler:
-        fits_nowhere = await scheduler.submit(app(), {**JOB, "node_selector": {"zone": "moon"}})
+        fits_nowhere = await scheduler.submit(app("true"), {**JOB, "node_selector": {"zone": "moon"}})
         runs = await scheduler.submit(app(f"until [ -e {gate} ]; do sleep 0.05; done"), JOB)
         fake.fail("list events", Fault(slow=600.0, times=-1))
         async with scheduler.watch([fits_nowhere, runs]) as watch:

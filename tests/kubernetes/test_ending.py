@@ -17,9 +17,9 @@ from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import ConflictError, PermissionDeniedError, UnavailableError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.kubernetes.ending_commands import AGAIN_AFTER
-from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.specs import AppDef, AppState, Role
+from asyncsched.specs import AppDef, AppState
 from tests._support import eventually
+from tests.kubernetes._apps import BOTH, JOB, VOLCANO, app, until
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.errors import StatusError, conflict, forbidden, unauthorized
@@ -37,24 +37,6 @@ FOREIGN: dict[str, Any] = {
         "tasks": [{"name": "a", "replicas": 1, "template": {"spec": POD}}],
     },
 }
-VOLCANO = {"kind": "volcano", "queue": "default"}
-JOB = {"kind": "job"}
-BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
-
-
-def app(script: str = "sleep 1000", roles: int = 1) -> AppDef:
-    role = {"image": "busybox", "entrypoint": "sh", "args": ["-c", script]}
-    return AppDef("app", [Role(f"role{number}", **role) for number in range(roles)])  # type: ignore[arg-type]
-
-
-async def until(scheduler: KubernetesScheduler, app_id: str, *states: AppState) -> DescribeAppResponse:
-    async def reached() -> DescribeAppResponse | None:
-        found = await scheduler.describe(app_id)
-        return found if found is not None and found.state in states else None
-
-    found = await eventually(reached)
-    assert found is not None
-    return found
 
 
 @BOTH
@@ -70,7 +52,7 @@ async def test_a_cancelled_app_is_cancelled_for_every_process(
     fake.pace.longest_grace = 600
     may_end = tmp_path / "may end"
     script = f"trap 'until [ -e \"{may_end}\" ]; do sleep 0.01; done; exit 0' TERM; touch {tmp_path}/ready.$$"
-    app_id = await scheduler.submit(app(f"{script}; sleep 1000 & wait", roles), {**cfg, "grace_period": 600})
+    app_id = await scheduler.submit(app(f"{script}; sleep 1000 & wait", roles=roles), {**cfg, "grace_period": 600})
     await eventually(lambda: roles == len([*tmp_path.glob("ready.*")]))
     await until(scheduler, app_id, AppState.RUNNING)
     fake.pace.reconcile = 0.5  # its controllers take their time

@@ -5,38 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import pytest
 
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import macros
-from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.app import Role
 from asyncsched.specs.state import AppState
+from tests.kubernetes._apps import app, options
 from tests.kubernetes._logs import until
-from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
 
 pytestmark = pytest.mark.service("kubernetes-fake")
 
 PATIENCE = 120.0
 SIDECAR = {"spec": {"containers": [{"name": "proxy", "image": "busybox", "command": ["sleep", "1000"]}]}}
-
-
-@pytest.fixture
-async def scheduler(on_fake: OnFake) -> AsyncIterator[KubernetesScheduler]:
-    made = on_fake()
-    yield made
-    await made.close()
-
-
-def app(script: str, *, replicas: int = 1, **more: int) -> AppDef:
-    role = Role("main", "busybox", entrypoint="sh", args=["-c", script], num_replicas=replicas, **more)  # type: ignore[arg-type]
-    return AppDef("job", [role])
-
-
-def options(kind: str, **more: str) -> dict[str, str]:
-    return {"kind": kind, **({"queue": "default"} if kind == "volcano" else {}), **more}
 
 
 async def last_state(scheduler: KubernetesScheduler, app_id: str) -> AppState:

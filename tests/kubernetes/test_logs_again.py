@@ -8,12 +8,10 @@ import pytest
 
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.specs import AppDef, Role
+from tests.kubernetes._apps import JOB, VOLCANO
 from tests.kubernetes_fake import FakeCluster
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
-
-VOLCANO = {"kind": "volcano", "queue": "default"}
-JOB = {"kind": "job"}
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from asyncsched.schedulers.kubernetes.lookup_events import FRESH, JUST_READ, PAG
 from asyncsched.schedulers.kubernetes.status import WAITS_FOR_MOMENT
 from asyncsched.schedulers.kubernetes.status_reasons import POD_EVENTS
 from asyncsched.specs import AppDef, FailureCause, Resource, Role
+from tests.kubernetes._apps import VOLCANO
 from tests.kubernetes._client import Ahead
 from tests.kubernetes._logs import until
 from tests.kubernetes.conftest import OnFake
@@ -22,7 +23,6 @@ pytestmark = pytest.mark.service("kubernetes-fake")
 
 LIMIT = 10
 """Events on a page."""
-VOLCANO = {"kind": "volcano", "queue": "default"}
 FORBIDDEN = 'events is forbidden: User "alice" cannot list resource "events" in API group "" in the namespace "default"'
 OURS = {"name": "ours", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000001"}
 OTHERS = {"name": "others", "namespace": "default", "uid": "5a1e0000-0000-4000-8000-000000000002"}

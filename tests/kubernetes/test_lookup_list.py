@@ -13,7 +13,8 @@ import pytest
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord
 from asyncsched.schedulers.kubernetes.status_rows import needs_pods, rows_of
-from asyncsched.specs import AppDef, AppState, Role, macros
+from asyncsched.specs import AppState, Role, macros
+from tests.kubernetes._apps import app, options
 from tests.kubernetes._objects import ended, indexed, over, read, up, volcano
 from tests.kubernetes._objects import pod as a_pod
 from tests.kubernetes_fake import FakeCluster, StatusError
@@ -25,15 +26,6 @@ BOTH = pytest.mark.parametrize("kind", ["volcano", "job"])
 SIDECAR = json.dumps({"spec": {"containers": [{"name": "beside", "image": "busybox", "command": ["sleep", "1000"]}]}})
 FORBIDDEN = 'pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default"'
 LIVES_ON = [{"name": "main", **ended()}, {"name": "beside", "ready": True, "state": {"running": {}}}]
-
-
-def app(script: str = "sleep 100", replicas: int = 1, roles: int = 1) -> AppDef:
-    role = {"image": "busybox", "entrypoint": "sh", "args": ["-c", script], "num_replicas": replicas}
-    return AppDef("app", [Role(f"role{number}", **role) for number in range(roles)])  # type: ignore[arg-type]
-
-
-def options(kind: str, **more: str) -> dict[str, str]:
-    return {"kind": kind, **({"queue": "default"} if kind == "volcano" else {}), **more}
 
 
 async def told(scheduler: KubernetesScheduler, app_id: str, state: AppState) -> None:

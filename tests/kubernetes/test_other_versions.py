@@ -9,21 +9,15 @@ import pytest
 
 from asyncsched.errors import InvalidRequestError
 from asyncsched.schedulers.kubernetes import KubernetesScheduler
-from asyncsched.specs import AppDef, AppState, Role
+from asyncsched.specs import AppState
 from tests._support import eventually
+from tests.kubernetes._apps import BOTH, JOB, VOLCANO, app
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.lists import COLUMNS
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
 
-VOLCANO = {"kind": "volcano", "queue": "default"}
-JOB = {"kind": "job"}
-BOTH = pytest.mark.parametrize("cfg", [VOLCANO, JOB], ids=["volcano", "job"])
 ENDED = AppState.SUCCEEDED
-
-
-def app(script: str = "true") -> AppDef:
-    return AppDef("app", [Role("main", "busybox", entrypoint="sh", args=["-c", script])])
 
 
 def serve(fake: FakeCluster, **versions: str) -> None:
@@ -45,7 +39,7 @@ async def test_pod_groups_of_another_version_keep_nobody_from_watching(
     fake: FakeCluster, scheduler: KubernetesScheduler, cfg: dict[str, Any]
 ) -> None:
     serve(fake, podgroups="v1")
-    ids = [await scheduler.submit(app(), cfg) for _ in range(3)]
+    ids = [await scheduler.submit(app("true"), cfg) for _ in range(3)]
 
     assert dict.fromkeys(ids, ENDED) == await end(scheduler, *ids)
     told = await scheduler.describe_many(ids)
@@ -65,12 +59,12 @@ async def test_jobs_of_volcano_that_are_served_under_another_version_from_now_on
 
     assert {*waiting} == {row.app_id for row in await scheduler.list()}
     assert all((await scheduler.describe_many(waiting)).values())
-    ended = await scheduler.submit(app(), {})  # of the kind that there is now
+    ended = await scheduler.submit(app("true"), {})  # of the kind that there is now
     assert {ended: ENDED} == await end(scheduler, ended)
     assert dict.fromkeys(waiting) == await scheduler.cancel_many(waiting)
     assert dict.fromkeys(waiting, AppState.CANCELLED) == await watching
     with pytest.raises(InvalidRequestError, match=r"has no Volcano.*install Volcano, or use kind=job"):
-        await scheduler.submit(app(), VOLCANO)
+        await scheduler.submit(app("true"), VOLCANO)
 
 
 async def test_without_a_column_for_it_a_list_reads_the_state_from_the_job(
@@ -78,7 +72,7 @@ async def test_without_a_column_for_it_a_list_reads_the_state_from_the_job(
 ) -> None:
     """A custom resource whose definition names no columns is shown with its name and its age."""
     monkeypatch.delitem(COLUMNS, "vcjobs")
-    ended = await scheduler.submit(app(), VOLCANO)
+    ended = await scheduler.submit(app("true"), VOLCANO)
     await end(scheduler, ended)
 
     assert {ended: ENDED} == {row.app_id: row.state for row in await scheduler.list()}

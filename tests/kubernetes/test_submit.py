@@ -20,6 +20,7 @@ from asyncsched.schedulers.kubernetes import KubernetesScheduler, names
 from asyncsched.specs import AppDef, AppDryRunInfo, AppState, Role, Secret
 from asyncsched.testing import VirtualClock
 from tests._support import eventually
+from tests.kubernetes._apps import JOB, VOLCANO
 from tests.kubernetes.conftest import OnFake
 from tests.kubernetes_fake import FakeCluster
 from tests.kubernetes_fake.errors import StatusError, denied
@@ -27,8 +28,6 @@ from tests.kubernetes_fake.faults import Fault
 
 pytestmark = pytest.mark.service("kubernetes-fake")  # its pods are processes, in real time
 
-VOLCANO = {"kind": "volcano", "queue": "default"}
-JOB = {"kind": "job"}
 KINDS = [pytest.param(VOLCANO, "vcjobs", id="volcano"), pytest.param(JOB, "jobs", id="job")]
 
 

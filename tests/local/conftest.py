@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -46,6 +47,12 @@ def ordinary_home() -> Iterator[Path]:
         if IS_ROOT:
             os.chown(name, NOBODY, NOBODY)
         yield Path(name)
+
+
+@pytest.fixture
+def token() -> str:
+    """What marks the processes of a test's app."""
+    return f"mark-{uuid4().hex}"
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -53,12 +52,6 @@ COUNTING = (
 """Makes the one of a family that withstands TERM say so each time."""
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1000; done"
-
-
-@pytest.fixture
-def token() -> str:
-    """What marks the processes of a test's app."""
-    return f"mark-{uuid4().hex}"
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -51,12 +50,6 @@ def _owner(token: str, *, obedient: bool = False, child: bool = False) -> Other:
 async def _described(app_id: str) -> DescribeAppResponse:
     async with LocalScheduler("another") as another:
         return await ended(another, app_id)
-
-
-@pytest.fixture
-def token() -> str:
-    """What marks the processes of a test's app."""
-    return f"mark-{uuid4().hex}"
 
 
 async def test_nothing_is_left_when_the_owner_is_killed(home: Path, token: str) -> None:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from tests._support import eventually_blocking
 from tests.local._local import Other, marked
-
-
-@pytest.fixture
-def token() -> str:
-    """What marks the processes of a test's app."""
-    return f"mark-{uuid4().hex}"
 
 
 @pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])

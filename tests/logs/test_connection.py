@@ -19,12 +19,6 @@ from tests._support import eventually
 from tests.logs._fakes import SECOND, T0, StampedLog, StampedSource, drain, label, origin, stream_of
 
 
-@pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
-
-
 def texts(lines: Sequence[LogLine]) -> list[str]:
     return [line.text for line in lines]
 

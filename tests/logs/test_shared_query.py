@@ -19,12 +19,6 @@ from tests.logs._fakes import SECOND, EventHub, EventService, drain, stream_of
 
 
 @pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
-
-
-@pytest.fixture
 def service(clock: VirtualClock) -> EventService:
     return EventService(clock)
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
 
 import pytest
 
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
-
-
-@pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
 
 
 async def worked(milliseconds: int) -> str:

@@ -551,12 +551,6 @@ CAUGHT: list[tuple[type[FakeScheduler], str]] = [
 ]
 
 
-@pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
-
-
 def rig_of(faulty: type[FakeScheduler], clock: VirtualClock, *, patience: float = WITHIN) -> ContractRig:
     service = FakeService(clock, start_delay=0.01)
     secret = SecretRef("passwords", "database")

@@ -20,12 +20,6 @@ MODES: list[Mode] = ["push", "polled", "hub"]
 
 
 @pytest.fixture
-async def clock() -> AsyncGenerator[VirtualClock]:
-    async with VirtualClock() as clock:
-        yield clock
-
-
-@pytest.fixture
 async def service(clock: VirtualClock) -> AsyncGenerator[FakeService]:
     service = FakeService(clock, start_delay=None)
     yield service
