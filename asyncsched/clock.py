@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Clock", "Timeout", "TimerHandle"]
+__all__ = ["Clock", "Timeout", "TimerHandle", "wait_for_event"]
 
 
 class TimerHandle(Protocol):
@@ -63,15 +63,6 @@ class Clock:
         finally:
             timer.cancel()
 
-    async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
-        """Wait until `event` is set, and set it after `seconds`; None waits without a limit."""
-        timer = None if seconds is None else self.call_later(seconds, event.set)
-        try:
-            await event.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
-
     def timeout(self, seconds: float | None) -> Timeout:
         """Return an async context manager that raises TimeoutError if its body waits longer than this."""
         return Timeout(self.call_later, seconds)
@@ -121,6 +112,16 @@ class Timeout:
         # Only our own cancellation becomes a TimeoutError: a second one came from outside and is raised.
         if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
             raise TimeoutError(f"no answer within {self._seconds:g} s") from error
+
+
+async def wait_for_event(event: asyncio.Event, clock: Clock, seconds: float | None) -> None:
+    """Wait until `event` is set, and set it after `seconds`; None waits without a limit."""
+    timer = None if seconds is None else clock.call_later(seconds, event.set)
+    try:
+        await event.wait()
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from asyncsched._tasks import outlast
 from asyncsched._typing import override
-from asyncsched.clock import Clock, TimerHandle
+from asyncsched.clock import Clock, TimerHandle, wait_for_event
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc
@@ -270,7 +270,7 @@ class ConnectionSource(LogSource):
     async def _pause(self, seconds: float | None) -> None:
         """Wait `seconds`, or until `observe` or `finish` is called; None waits for those only."""
         try:
-            await self._clock.wait(self._told, seconds)
+            await wait_for_event(self._told, self._clock, seconds)
         finally:
             self._told.clear()
 

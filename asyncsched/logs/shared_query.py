@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import SharedTask
-from asyncsched.clock import Clock
+from asyncsched.clock import Clock, wait_for_event
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff
 from asyncsched.logs.line import LogLine
@@ -226,7 +226,7 @@ class LogHub(abc.ABC):
         try:
             while True:
                 self._wake.clear()
-                await self.clock.wait(self._wake, self._interval)
+                await wait_for_event(self._wake, self.clock, self._interval)
                 while (pause := await self._round()) is not None:
                     await self.clock.sleep(pause)  # without the interval on top, since the next try may work
         except Exception as error:  # noqa: BLE001 - readers must get the error, not wait forever

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from asyncsched.clock import Clock
+from asyncsched.clock import Clock, wait_for_event
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.results import AppList
 from asyncsched.schedulers.responses import ListAppResponse
@@ -82,7 +82,7 @@ class ListedApps:
                 for taken in waiting:
                     if not taken.done():
                         taken.set_result(None)
-                await self._clock.wait(self._again, min(max(self._every, 5 * took), LONGEST_PAUSE))
+                await wait_for_event(self._again, self._clock, min(max(self._every, 5 * took), LONGEST_PAUSE))
         finally:
             for taken in (*waiting, *self._waiting):
                 taken.cancel()

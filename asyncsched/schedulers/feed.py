@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import SharedTask, outlast
-from asyncsched.clock import Clock
+from asyncsched.clock import Clock, wait_for_event
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.polling import FeedPace
@@ -248,7 +248,7 @@ class StateFeed:
             if self._due:
                 await self._ask_due()
                 continue
-            await self._clock.wait(self._wake, left)
+            await wait_for_event(self._wake, self._clock, left)
 
     async def _run_pushed(self) -> None:
         loop = asyncio.get_running_loop()

@@ -36,7 +36,7 @@ INTERRUPTED, CLOSED = "SIGINT", "SIGHUP"
 """Why the user left, as the name of the signal with the same meaning."""
 CLEANUP_TIMEOUT = 10.0
 
-_log = logging.getLogger("asyncsched")
+_log = logging.getLogger("asyncsched.tui")
 
 
 class MonitorApp(App[str]):

@@ -25,7 +25,7 @@ from asyncsched.web.wire import detail_of, encoded, safe
 
 __all__ = ["LONGEST_HEAD", "guarded", "make_application", "malformed", "read_files"]
 
-_log = logging.getLogger("asyncsched")
+_log = logging.getLogger("asyncsched.web")
 
 MOST_AT_ONCE = 1000
 """The most apps that one request may cancel."""

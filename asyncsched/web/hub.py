@@ -28,7 +28,7 @@ from asyncsched.web.wire import safe
 
 __all__ = ["Full", "Hub", "NotSelected", "OpenPage", "WebLimits"]
 
-_log = logging.getLogger("asyncsched")
+_log = logging.getLogger("asyncsched.web")
 
 MOST_NOTES = 8
 CLEANUP_TIMEOUT = 10.0

@@ -29,7 +29,7 @@ HOST = "127.0.0.1"
 _READING: dict[str, Any] = {
     "access_log": None,
     "auto_decompress": False,
-    "logger": logging.getLogger("asyncsched"),
+    "logger": logging.getLogger("asyncsched.web"),
     "max_line_size": LONGEST_HEAD,
     "max_field_size": LONGEST_HEAD,
 }

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from asyncsched.clock import wait_for_event
 from asyncsched.testing import FakeScheduler, FakeService, VirtualClock
 
 
@@ -111,7 +112,7 @@ async def test_an_operation_is_not_outrun_whenever_it_begins(clock: VirtualClock
 
 async def test_a_wait_for_an_event_ends_with_it_or_with_its_time(clock: VirtualClock) -> None:
     event = asyncio.Event()
-    waiting = asyncio.create_task(clock.wait(event, 100))
+    waiting = asyncio.create_task(wait_for_event(event, clock, 100))
     await clock.sleep(5)
     event.set()
     await waiting
@@ -119,7 +120,7 @@ async def test_a_wait_for_an_event_ends_with_it_or_with_its_time(clock: VirtualC
     assert 5.0 == clock.monotonic()
 
     event.clear()
-    await clock.wait(event, 100)
+    await wait_for_event(event, clock, 100)
 
     assert event.is_set()
     assert 105.0 == clock.monotonic()
@@ -128,11 +129,11 @@ async def test_a_wait_for_an_event_ends_with_it_or_with_its_time(clock: VirtualC
 async def test_a_wait_for_an_event_leaves_no_timer_behind(clock: VirtualClock) -> None:
     event = asyncio.Event()
     event.set()
-    await clock.wait(event, 10)
+    await wait_for_event(event, clock, 10)
     event.clear()
     with pytest.raises(TimeoutError):
         async with clock.timeout(1):
-            await clock.wait(event, 10)
+            await wait_for_event(event, clock, 10)
     await clock.sleep(60)
 
     assert not event.is_set()
@@ -140,7 +141,7 @@ async def test_a_wait_for_an_event_leaves_no_timer_behind(clock: VirtualClock) -
 
 async def test_a_wait_without_a_limit_outlasts_any_time(clock: VirtualClock) -> None:
     event = asyncio.Event()
-    waiting = asyncio.create_task(clock.wait(event, None))
+    waiting = asyncio.create_task(wait_for_event(event, clock, None))
     await clock.sleep(1_000_000)
 
     assert not waiting.done()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from asyncsched._tasks import outlast
-from asyncsched.clock import Clock
+from asyncsched.clock import Clock, wait_for_event
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.local.client import Supervisors
@@ -94,7 +94,7 @@ class LocalStateReader:
 
     async def _wait(self) -> None:
         """Wait until there is something new, or it is time to poll the apps without reports."""
-        await self._clock.wait(self._wake, self._pause if self._unheard else None)
+        await wait_for_event(self._wake, self._clock, self._pause if self._unheard else None)
         self._wake.clear()
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from asyncsched._tasks import made_in_thread
-from asyncsched.clock import Clock
+from asyncsched.clock import Clock, wait_for_event
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.inotify import FileWatch, Follower, follower_of
 from asyncsched.logs.open_files import open_directory
@@ -62,7 +62,8 @@ class SlurmStateReader:
             while True:
                 await self._listen()
                 if (left := self._due - self._clock.monotonic()) > 0:
-                    await self._clock.wait(self._wake, left)  # or until there is something to listen to or to read
+                    # Until there is something to listen to or to read, at the latest until the next poll.
+                    await wait_for_event(self._wake, self._clock, left)
                     self._wake.clear()
                     continue
                 asked = self._clock.monotonic()
