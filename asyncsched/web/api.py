@@ -19,8 +19,9 @@ from asyncsched.specs.handle import schedulers_of
 from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.apps import app_view
 from asyncsched.web.events import StreamPlace, is_at_end, settle, stream
-from asyncsched.web.hub import Full, Hub, NotSelected, OpenPage
+from asyncsched.web.hub import Full, Hub, OpenPage
 from asyncsched.web.security import HEADERS, Gate
+from asyncsched.web.selections import NotSelected
 from asyncsched.web.wire import detail_of, encoded, safe
 
 __all__ = ["LONGEST_HEAD", "guarded", "make_application", "malformed", "read_files"]
@@ -222,7 +223,7 @@ class _Api:
         """Give a short name to many apps, by which the stream shows their logs."""
         handles = await _handles(request, self._hub.limits.selected)
         schedulers_of(handles)  # a wrong one raises
-        return _json({"selection": self._hub.select(handles)}, 201)
+        return _json({"selection": self._hub.selections.add(handles)}, 201)
 
     async def submit(self, request: web.Request) -> web.Response:
         """Launch an app of one role, if allowed; with a `key`, repeating the request returns the same app."""
@@ -255,7 +256,7 @@ class _Api:
         """Stream the changes of all apps, and the lines of the apps of `selection` and of those named by `log`."""
         hub, handles = self._hub, {*request.query.getall("log", [])}
         for name in request.query.getall("selection", []):
-            handles |= hub.selected(name)
+            handles |= hub.selections.handles(name)
         if len(handles) > hub.limits.selected:
             raise ValueError(f"log and selection must name at most {hub.limits.selected} apps, got {len(handles)}")
         transport = request.transport

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +21,11 @@ from asyncsched.specs.handle import AppHandle
 from asyncsched.views.answers import listed, with_listed
 from asyncsched.views.apps import app_view
 from asyncsched.web.board import RowBoard
+from asyncsched.web.selections import Selections
 from asyncsched.web.tail import Tail, TailReader
 from asyncsched.web.wire import safe
 
-__all__ = ["Full", "Hub", "NotSelected", "OpenPage", "WebLimits"]
+__all__ = ["Full", "Hub", "OpenPage", "WebLimits"]
 
 _log = logging.getLogger("asyncsched.web")
 
@@ -67,10 +66,6 @@ class WebLimits:
 
 class Full(Exception):  # noqa: N818 - not an error
     """The limit of pages, or of logs, is reached."""
-
-
-class NotSelected(Exception):  # noqa: N818 - the caller's
-    """No selection of this name is remembered."""
 
 
 class OpenPage:
@@ -127,6 +122,7 @@ class Hub:
     ) -> None:
         self.limits = limits or WebLimits()
         self.board = RowBoard()
+        self.selections = Selections(self.limits.selections)
         self.name = secrets.token_hex(4)
         self.pages: set[OpenPage] = set()
         self.notes: list[str] = []
@@ -138,7 +134,6 @@ class Hub:
         if handles is None:
             look_at = partial(look or self._list, self.limits.apps)
             self._listed = ListedApps(look_at, runner.clock, self.limits.look_every)
-        self._selections: OrderedDict[str, frozenset[str]] = OrderedDict()
         self._waiting: set[asyncio.Future[None]] = set()
         self._tails: dict[frozenset[str], Tail] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
@@ -190,31 +185,6 @@ class Hub:
         if self._listed is not None:
             await self._listed.look_now()
         await self._asked.now()
-
-    # Selections
-
-    def select(self, handles: Iterable[str]) -> str:
-        """Remember some apps, and return a name by which a page shows their logs; the same apps have the same name."""
-        wanted = frozenset(handles)
-        name = hashlib.sha256("\n".join(sorted(wanted)).encode()).hexdigest()[:32]
-        self._selections[name] = wanted
-        self._selections.move_to_end(name)
-        while len(self._selections) > self.limits.selections:
-            self._selections.popitem(last=False)
-        return name
-
-    def selected(self, name: str) -> frozenset[str]:
-        """Return the apps of a selection.
-
-        Raises:
-            NotSelected: There is none of this name, or it was forgotten.
-        """
-        if name not in self._selections:
-            raise NotSelected(
-                f"no selection {safe(name, 40)}: the latest {self.limits.selections} are kept; POST its handles again"
-            )
-        self._selections.move_to_end(name)
-        return self._selections[name]
 
     # Pages
 
