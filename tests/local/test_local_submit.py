@@ -222,7 +222,7 @@ async def test_an_app_that_is_too_long_for_its_supervisor_disturbs_no_other(sche
 async def test_a_working_directory_that_is_gone_before_the_dry_run(scheduler: LocalScheduler, place: Path) -> None:
     place.rmdir()
 
-    with pytest.raises(ConfigError, match="working directory does not exist"):
+    with pytest.raises(ConfigError, match="working directory no longer exists"):
         await scheduler.submit_dryrun(app(shell("true")))
 
 
