@@ -209,7 +209,7 @@ def test_build() -> None:
     assert built is runopts.build(Options, built)
     with pytest.raises(RunOptionError, match="Required run option: queue"):
         runopts.build(Options)
-    with pytest.raises(RunOptionError, match="must be Options or a mapping: got a str"):
+    with pytest.raises(RunOptionError, match="must be Options or a mapping, got a str"):
         runopts.build(Options, "queue=gpu")
     with pytest.raises(RunOptionError, match=r"on_failure, must be of type: ignore\|stop, but was: 'go'"):
         runopts.build(Options, {"queue": "gpu", "on_failure": "go"})

@@ -257,7 +257,7 @@ def test_a_blocking_call_inside_its_own_loop_is_refused(rig: Rig) -> None:
     def call() -> None:
         rig.runner.scheduler_backends()
 
-    with pytest.raises(UsageError, match="inside the loop"):
+    with pytest.raises(UsageError, match="in the loop that it waits for"):
         rig.do(call)
 
 
