@@ -53,7 +53,7 @@ def features() -> dict[str, Callable[[AnyScheduler], str]]:
         "retry policies": _policies,
     }
     for limit in LIMITS:
-        flags[f"`{limit}`"] = partial(_limit, limit)
+        flags[f"run option `{limit}`"] = partial(_limit, limit)
     for name in FIELDS:
         flags[f"`{name}`"] = partial(_taken, name)
     return flags
@@ -79,12 +79,10 @@ def not_honoured(name: str) -> list[str]:
     scheduler = built_in()[name]
     rows = [[f"`{field}`", why] for field, why in sorted(scheduler.ignores.items())]
     if scheduler.capabilities is not None:
-        rows.append(["`resource.capabilities`", f"read is {_capabilities(scheduler)}, and no other"])
+        rows.append(["`resource.capabilities`", f"only {_capabilities(scheduler)} is used"])
     if "max_retries" not in scheduler.ignores and (missing := {*RetryPolicy} - scheduler.retry_policies):
         others = ", ".join(f"`{policy}`" for policy in sorted(missing))
-        rows.append(
-            [f"`retry_policy` {others}", f"retries are by {_policies(scheduler)}, where there are several replicas"]
-        )
+        rows.append([f"`retry_policy` {others}", f"an app with several replicas is retried by {_policies(scheduler)}"])
     return [*_table(["a role's field", "why it has no effect"], rows)]
 
 
@@ -99,14 +97,13 @@ def _workspaces(scheduler: AnyScheduler) -> str:
 
 
 def _limit(limit: str, scheduler: AnyScheduler) -> str:
-    found = {field.name for field in fields(scheduler.options)} & LIMITS[limit]
-    return f"`{min(found, key=lambda name: (name != limit, name))}`" if found else "no"
+    return _yes(any(field.name in LIMITS[limit] for field in fields(scheduler.options)))
 
 
 def _taken(field: str, scheduler: AnyScheduler) -> str:
     if field == "resource.capabilities" and scheduler.capabilities is not None:
-        return f"taken: {_capabilities(scheduler)}"
-    return f"ignored: {scheduler.ignores[field]}" if field in scheduler.ignores else "taken"
+        return f"only {_capabilities(scheduler)}"
+    return f"ignored: {scheduler.ignores[field]}" if field in scheduler.ignores else "used"
 
 
 def _capabilities(scheduler: AnyScheduler) -> str:
@@ -127,16 +124,20 @@ class Made(SphinxDirective):
 
     optional_arguments = 1
     make: Callable[..., list[str]]
+    classes: tuple[str, ...] = ()
 
     def run(self) -> list[nodes.Node]:
         parent = nodes.container()
         lines = type(self).make(*self.arguments)
         self.state.nested_parse(StringList(lines, source="docs/_features.py"), self.content_offset, parent)
+        for table in parent.findall(nodes.table):
+            table["classes"] += type(self).classes
         return [*parent.children]
 
 
 class Matrix(Made):
     make = staticmethod(matrix)
+    classes = ("features",)  # smaller, so that all backends fit the page: docs/_static/column.css
 
 
 class Options(Made):

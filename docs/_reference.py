@@ -1,8 +1,9 @@
 """The API reference: every public name has one place, and is found under each package that offers it.
 
-``.. public:: PACKAGE`` documents the names of a package's ``__all__`` that no earlier package of `PACKAGES` documents;
-the others are listed with links. ``.. front-door::`` lists the names of `asyncsched` itself. Code in the pages, such as
-```Runner.wait```, becomes a link where it names something public.
+``.. public:: PACKAGE`` documents the names of a package's ``__all__`` that no earlier package of `PACKAGES` documents,
+the one in ``:first:`` before the others; names of earlier packages are listed with links. ``.. front-door::`` lists the
+names of `asyncsched` itself. Code in the pages, such as ```Runner.wait```, becomes a link where it names something
+public.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import builtins
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
@@ -126,7 +128,7 @@ class Made(SphinxDirective):
     """Shows lines of reStructuredText."""
 
     optional_arguments = 1
-    option_spec = {"private-members": _flag, "whole": str}  # noqa: RUF012 - as docutils has it
+    option_spec = {"first": str, "private-members": _flag, "whole": str}  # noqa: RUF012 - as docutils has it
 
     def lines(self) -> list[str]:
         raise NotImplementedError
@@ -143,13 +145,15 @@ class Public(Made):
         mine = own(package)
         values = [name for name in mine if _is_value(package, name)]
         others = {name: place for name, place in places()[package].items() if name not in mine}
-        lines = [f".. automodule:: {package}", "   :imported-members:"]
+        first = self.options.get("first")
+        lines = [f".. autoclass:: {package}.{first}", ""] if first else []
+        lines += [f".. automodule:: {package}", "   :imported-members:"]
         if "private-members" in self.options:
             lines.append("   :private-members:")
         whole = self.options.get("whole")
         left_out = [
             *others,
-            *([whole] if whole else []),
+            *(name for name in (first, whole) if name),
             *(name for name in values if name in vars(sys.modules[package])),
         ]
         if left_out:
@@ -210,12 +214,24 @@ def _spoken() -> dict[str, str]:
     return found
 
 
+_OBJECTS = {"runner": "Runner", "group": "JobGroup", "job": "Job", "scheduler": "Scheduler"}
+"""What pages call an object of a class."""
+
+
+def _name_in(code: str) -> str:
+    """Return the name that a piece of code is about: ``Runner.wait`` for ``await runner.wait(handle)``."""
+    found = re.fullmatch(r"(?:await )?(\w+)\.(\w+)(?:\(.*\))?", code)
+    if found is not None and found[1] in _OBJECTS:
+        return f"{_OBJECTS[found[1]]}.{found[2]}"
+    return code.removesuffix("()")
+
+
 def link_code(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Make links of code in prose that names something public."""
     domain = app.env.get_domain("py")
     assert isinstance(domain, PythonDomain)
     for literal in [*doctree.findall(nodes.literal)]:
-        target = _spoken().get(literal.astext().removesuffix("()"))
+        target = _spoken().get(_name_in(literal.astext()))
         if target is None or target not in domain.objects or _is_inside(literal, nodes.reference, nodes.title):
             continue
         if "." not in literal.astext() and literal.astext().islower():  # a word that names other things as well

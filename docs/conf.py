@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -42,6 +43,7 @@ NOT_OURS = "object,str,int,tuple,list,dict,Exception,BaseException,Enum,StrEnum,
 
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "show-inheritance": True, "inherited-members": NOT_OURS}
 autoclass_content = "class"
 napoleon_google_docstring = True
@@ -55,5 +57,16 @@ def skip_fields(app: Sphinx, what: str, name: str, member: object, skip: bool, o
     return True if isinstance(member, _FIELD) else None
 
 
+def plain_defaults(
+    app: Sphinx, what: str, name: str, value: object, options: object, arguments: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Write a default that is not Python, such as a factory, as an ellipsis: Sphinx can then read the signature."""
+    if arguments is not None:
+        arguments = re.sub(r"(?<==)( ?)(<factory>|<function [^\s,]*>)", r"\1...", arguments)
+        arguments = re.sub(r"\b([A-Z_]+) \(\d+\)", r"\1", arguments)
+    return arguments, returned
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-signature", plain_defaults)
     app.connect("autodoc-skip-member", skip_fields)

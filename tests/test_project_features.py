@@ -56,7 +56,7 @@ def test_a_column_says_what_the_backend_says(name: str) -> None:
         why = scheduler.ignores.get(field)
 
         some = scheduler.capabilities if field == "resource.capabilities" else None
-        taken = "taken" if some is None else f"taken: {', '.join(f'`{each}`' for each in sorted(some))}"
+        taken = "used" if some is None else f"only {', '.join(f'`{each}`' for each in sorted(some))}"
 
         assert (taken if why is None else f"ignored: {why}") == told[f"`{field}`"]
     options = {what for what, row in cells(made.options()).items() if row[NAMES.index(name)] == "✔️"}

@@ -15,7 +15,7 @@ __all__ = ["command"]
 def command(console: Console, shell: str) -> int:
     """Print the completion script for SHELL.
 
-    For bash, put into ~/.bashrc: eval "$(asyncsched completion bash)". For zsh, behind compinit in ~/.zshrc: eval
+    For bash, put into ~/.bashrc: eval "$(asyncsched completion bash)". For zsh, after compinit in ~/.zshrc: eval
     "$(asyncsched completion zsh)". For fish: asyncsched completion fish > ~/.config/fish/completions/asyncsched.fish.
     """
     from asyncsched.cli.completion_shells import script_for

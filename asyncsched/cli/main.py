@@ -137,7 +137,7 @@ class _Verbs(click.Group):
 def app(ctx: click.Context, debug: bool, no_color: bool, output: Format | None) -> int:
     """Launch, watch, read and stop apps on any scheduler.
 
-    APP is a handle (scheduler://session/app_id), an app's id, its name, the start of an id that fits no other app, a
+    APP is a handle (scheduler://session/app_id), an app's id, its name, the start of an id if only one app has it, a
     pattern such as 'train-*', or @last, the app that was last launched from here.
     """
     console = ctx.ensure_object(Console)
