@@ -88,7 +88,10 @@ async def test_options_as_an_object_are_checked_too(scheduler: GCPBatchScheduler
 WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("image of role trainer must be the name of an image, got ''", {"image": ""}),
     ("image of role trainer must be the name of an image, got 'a b'", {"image": "a b"}),
-    *((f"max_retries={value!r}", {"max_retries": value}) for value in (-1, True, 1.0, math.nan, "2")),
+    *(
+        (f"max_retries of role 'trainer' must be a whole number of at least 0, got {value!r}", {"max_retries": value})
+        for value in (-1, True, 1.0, math.nan, "2")
+    ),
     ("together must be at most 10, got 11", {"max_retries": 11}),
     ("args[1] of role trainer has NUL at position 2", {"args": ["a", "b\0"]}),
     ("args[0] of role trainer has NUL at position 1", {"args": [Secret("\0pass")]}),
@@ -120,7 +123,10 @@ WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
         for value in (math.nan, math.inf, 1e30)
     ),
     ("resource.cpu of role trainer must be at least 0.001, got 0.0001", wrong("cpu", 0.0001)),
-    *((f"a resource with cpu={value!r}", wrong("cpu", value)) for value in (True, "2", None)),
+    *(
+        (f"resource.cpu of role 'trainer' must be a number, got {value!r}", wrong("cpu", value))
+        for value in (True, "2", None)
+    ),
     *(
         (
             f"resource.gpu of role trainer must be a whole number of at most 1000000000, got {value!r}",
@@ -128,7 +134,10 @@ WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
         )
         for value in (0.5, 1.0, math.nan)
     ),
-    *((f"a resource with gpu={value!r}", wrong("gpu", value)) for value in (True, "2")),
+    *(
+        (f"resource.gpu of role 'trainer' must be a number, got {value!r}", wrong("gpu", value))
+        for value in (True, "2")
+    ),
     *(
         (
             f"resource.memMB of role trainer must be {bound} 1000000000, got {value!r}",
@@ -140,7 +149,10 @@ WRONG_FIELDS: list[tuple[str, dict[str, Any]]] = [
             ("at most", 10**30),
         )
     ),
-    *((f"a resource with memMB={value!r}", wrong("memMB", value)) for value in (True, "2")),
+    *(
+        (f"resource.memMB of role 'trainer' must be a number, got {value!r}", wrong("memMB", value))
+        for value in (True, "2")
+    ),
 ]
 
 

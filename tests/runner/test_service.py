@@ -104,7 +104,7 @@ async def test_submit_status_cancel(site: Site) -> None:
         ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "replicas": "2"}, 400, "replicas"),
         ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "cfg": 3}, 400, "a mapping"),
         ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "key": 3}, 400, "key"),
-        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "replicas": 0}, 400, "num_replicas=0"),
+        ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "replicas": 0}, 400, "num_replicas of"),
         ("POST", "/apps", {"name": "x", "scheduler": "push", "entrypoint": "w", "cfg": {"a": 1}}, 400, "run option: a"),
     ],
 )

@@ -194,7 +194,7 @@ async def test_a_failure_of_ours_is_told_without_its_insides_and_logged_with_the
     if told.status == 500:
         assert b"an inside" not in told.body
         assert "an inside" in caplog.text
-        assert "asyncsched" in {record.name for record in caplog.records}
+        assert "asyncsched.web" in {record.name for record in caplog.records}
     assert not [record for record in caplog.records if record.name.startswith("aiohttp")]
 
 
