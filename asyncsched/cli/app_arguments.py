@@ -139,7 +139,7 @@ def parse_replicas(text: str, whole: str = "") -> tuple[int, ...] | None:
         is_number = first.isdecimal() and (last.isdecimal() or not dash)
         if not is_number or not 0 <= int(last or first) - int(first) < MOST_REPLICAS:
             fix = "write replicas as numbers and ranges: 0,2-3"
-            what = f"{whole!r} is not a handle" if whole else f"{text!r} names no replicas"
+            what = f"{whole or text!r} names no replicas"
             raise MalformedHandleError(what, why=f"{part!r} is not a {'range' if is_number else 'number'}", fix=fix)
         numbers += range(int(first), int(last or first) + 1)
     return tuple(dict.fromkeys(numbers))

@@ -51,13 +51,15 @@ async def _write(
     from asyncsched.runner.config import config_template
 
     known, failures = parted(await answers(runner.scheduler_run_opts, schedulers or await runner.scheduler_backends()))
+    if schedulers and failures:
+        return finish(console, failures.values())
     text = config_template(known, required_only=required_only)
     if to_stdout:
         console.print(text)
     else:
         _write_new(path, text)
         console.say(f"wrote {path}: uncomment what you want to set")
-    return finish(console, failures.values() if schedulers else ())
+    return 0
 
 
 def _write_new(path: Path, text: str) -> None:

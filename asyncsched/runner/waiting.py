@@ -95,10 +95,11 @@ class WaitResult:
         ended: dict[AppHandle, AppStatus | None] = {}
         left: list[tuple[AppHandle, AppStatus | None]] = []
         for handle, app in apps.items():
-            if app in self._ended:
-                ended[handle] = self._ended[app]
+            last = self._ended[app] if app in self._ended else self._last(handle, app)
+            if app in self._ended or (last is not None and last.is_terminal()):
+                ended[handle] = last
             else:
-                left.append((handle, self._last(handle, app)))
+                left.append((handle, last))
             await budget.breathe()
         if left:
             raise _late(left, timeout)

@@ -43,3 +43,5 @@ def test_replicas() -> None:
     for wrong in ("a", "3-1", "0-99999999999"):
         with pytest.raises(MalformedHandleError, match=f"'{wrong}' names no replicas"):
             parse_replicas(wrong)
+    with pytest.raises(MalformedHandleError, match="'train/worker/x' names no replicas"):
+        parse_target("train/worker/x", parts=True)

@@ -20,7 +20,7 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "log stage://a/b/main/x",
         2,
-        "error: 'stage://a/b/main/x' is not a handle\n  why: 'x' is not a number\n"
+        "error: 'stage://a/b/main/x' names no replicas\n  why: 'x' is not a number\n"
         "  fix: write replicas as numbers and ranges: 0,2-3",
     ),
     ("status stgae://a/b", 2, "error: no scheduler is named 'stgae'    did you mean stage?"),
@@ -129,7 +129,7 @@ GOLDEN: list[tuple[str, int, str]] = [
     (
         "log stage://a/b/main/3-1",
         2,
-        "error: 'stage://a/b/main/3-1' is not a handle\n  why: '3-1' is not a range\n"
+        "error: 'stage://a/b/main/3-1' names no replicas\n  why: '3-1' is not a range\n"
         "  fix: write replicas as numbers and ranges: 0,2-3",
     ),
     (

@@ -285,6 +285,14 @@ def test_configure_writes_a_file_and_never_over_one(cli: Cli) -> None:
     assert 0 == cli("run", "-s", "stage", "utils.echo").code
 
 
+def test_configure_writes_nothing_for_a_scheduler_that_is_not_there(cli: Cli) -> None:
+    done = cli("configure", "-s", "stage,stagg")
+
+    assert (2, "") == (done.code, done.out)
+    assert "no scheduler is named 'stagg'; did you mean stage?" in done.err
+    assert not (cli.folder / "asyncsched.toml").exists()
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(cli: Cli, shell: str) -> None:
     assert "_ASYNCSCHED_COMPLETE" in cli("completion", shell).out

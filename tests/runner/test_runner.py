@@ -231,6 +231,20 @@ async def test_wait_gives_up_at_its_timeout_with_the_last_status(rig: Rig) -> No
     assert AppState.RUNNING is status.state
 
 
+async def test_a_wait_too_short_for_an_answer_returns_the_end_that_is_known(rig: Rig) -> None:
+    handle = await rig.run("push")
+    rig.exit(handle, 3)
+    ended = await rig.runner.wait(handle)
+    again = await rig.runner.wait(handle, timeout=0)
+
+    assert ended is not None
+    assert again is not None
+    assert AppState.FAILED is ended.state is again.state
+    assert {handle: AppState.FAILED} == {
+        each: status and status.state for each, status in (await rig.runner.wait_all([handle], timeout=0)).items()
+    }
+
+
 async def test_a_wait_too_short_for_an_answer_tells_what_was_seen_before(rig: Rig) -> None:
     handle = await rig.run("push")
     for known in ("State: SUBMITTED", "State: RUNNING"):
