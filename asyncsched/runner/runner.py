@@ -132,7 +132,8 @@ class Runner(_GroupingRunner, _ManyRunner):
         """Show a live table of apps until all have ended: in a notebook's cell, or in the terminal.
 
         Stopping the cell, or leaving the terminal's table with ``q``, only detaches: the apps keep running. While the
-        table has the terminal, it handles Ctrl-Z and resizing; Ctrl-C closes it and is then passed on to the program.
+        table has the terminal, it handles Ctrl-Z and resizing; Ctrl-C closes it and is then passed on to the program,
+        and so are SIGTERM and SIGHUP if the program does not handle them itself.
 
         Raises:
             MissingExtraError: This is neither a notebook nor a terminal with the extra ``tui``.

@@ -6,8 +6,8 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -16,6 +16,8 @@ from asyncsched.tui.source import MonitorSource
 __all__ = ["can_show", "is_at_terminal", "is_installed", "show"]
 
 _DETACHING = ("SIGINT", "SIGTERM", "SIGHUP")
+_ENDING = ("SIGTERM", "SIGHUP")
+"""Signals that end a process which does not handle them; Python handles SIGINT."""
 
 
 def is_installed() -> bool:
@@ -45,8 +47,8 @@ async def show(
         source: Where the apps come from.
         color: Whether to use colours.
         leaves: Whether to leave when no app can change any more.
-        owns_process: Whether signals that end a process make it leave. Otherwise they are the caller's, and Ctrl-C
-            is passed on once the terminal is restored.
+        owns_process: Whether signals that end a process make it leave. Otherwise those that the program handles are
+            its own. Those that it does not handle, and Ctrl-C, are sent again once the terminal is restored.
 
     Returns:
         The signal that made it leave, SIGINT for Ctrl-C and SIGHUP for a closed terminal; or None.
@@ -56,19 +58,30 @@ async def show(
     from asyncsched.tui.terminal import signals_kept
 
     app = MonitorApp(source, color=color, leaves=leaves, on_terminal=True)
-    with signals_kept(), _detaching(app.exit) if owns_process else nullcontext():
+    received: list[str] = []
+
+    def leave(name: str) -> None:
+        received.append(name)
+        app.exit(name)
+
+    with signals_kept(), _detaching(leave, _DETACHING if owns_process else _not_handled()):
         result = await app.show()
-    if result == INTERRUPTED and not owns_process:
-        signal.raise_signal(signal.SIGINT)
+    if not owns_process and (received or result == INTERRUPTED):
+        signal.raise_signal(signal.Signals[received[0] if received else INTERRUPTED])
     return signal.Signals[result] if result else None
 
 
+def _not_handled() -> list[str]:
+    members = signal.Signals.__members__
+    return [name for name in _ENDING if name in members and signal.getsignal(members[name]) is signal.SIG_DFL]
+
+
 @contextmanager
-def _detaching(leave: Callable[[str], None]) -> Generator[None]:
-    """Leave at a signal that would end the process, unless the signal is ignored, as under `nohup`."""
+def _detaching(leave: Callable[[str], None], names: Sequence[str]) -> Generator[None]:
+    """Leave at one of these signals, unless it is ignored, as under `nohup`."""
     loop = asyncio.get_running_loop()
     taken: list[signal.Signals] = []
-    for name in _DETACHING:
+    for name in names:
         number = signal.Signals.__members__.get(name)
         if number is None or signal.getsignal(number) is signal.SIG_IGN:
             continue

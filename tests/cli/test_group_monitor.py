@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import termios
+
+import pytest
 
 from tests.cli._cli import Cli
 from tests.cli._terminal import Terminal
@@ -15,6 +18,9 @@ from asyncsched import AppDef, Role, Runner
 def job(number, script):
     return AppDef(f"job{number}", [Role("main", entrypoint="sh", args=["-c", script])])
 
+if sys.argv[2:]:
+    signal.signal(signal.SIGTERM, lambda *_: open("own", "w").close())
+
 async def main():
     before = [signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)]
     async with Runner("me") as runner:
@@ -22,7 +28,7 @@ async def main():
             group.start(job(0, "echo hello; while ! test -e go; do sleep 0.05; done"))
             bad = group.start(job(1, "exit 1"), retries=1)
             try:
-                async with asyncio.timeout(float(sys.argv[1]) if sys.argv[1:] else None):
+                async with asyncio.timeout(float(sys.argv[1]) if sys.argv[1:] and sys.argv[1] else None):
                     await group.monitor()
             except TimeoutError:
                 print("timed out", flush=True)
@@ -100,3 +106,22 @@ def test_a_program_that_cancels_it_gets_its_terminal_back(cli: Cli) -> None:
         assert 0 == terminal.end()
         assert "timed out" in terminal.written.rpartition("\x1b[?1049l")[2]
         assert terminal.settings == termios.tcgetattr(terminal._master)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_program_gives_the_terminal_back_first(cli: Cli, number: signal.Signals) -> None:
+    with Terminal(Program(cli.folder), columns=110) as terminal:
+        terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))
+        terminal.process.send_signal(number)
+        assert -number == terminal.end()
+        assert all(each in terminal.written for each in ("\x1b[?1049l", "\x1b[?25h"))
+        assert terminal.settings == termios.tcgetattr(terminal._master)
+
+
+def test_a_signal_that_the_program_handles_is_its_own(cli: Cli) -> None:
+    with Terminal(Program(cli.folder), "", "own", columns=110) as terminal:
+        terminal.until(lambda screen: screen.shows("0/2 done, 1 failed, 1 running, 0 waiting"))
+        terminal.process.send_signal(signal.SIGTERM)
+        terminal.until(lambda _: (cli.folder / "own").exists())
+        terminal.press("q")
+        assert 0 == terminal.end()

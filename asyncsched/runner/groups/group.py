@@ -216,7 +216,8 @@ class JobGroup(AsyncOnly):
 
         Each job is one row, that of its last attempt; a line above counts the jobs by phase. Stopping the cell, or
         leaving the terminal's table with ``q``, only detaches: the jobs keep running. While the table has the terminal,
-        it handles Ctrl-Z and resizing; Ctrl-C closes it and is then passed on to the program.
+        it handles Ctrl-Z and resizing; Ctrl-C closes it and is then passed on to the program, and so are SIGTERM and
+        SIGHUP if the program does not handle them itself.
 
         Raises:
             MissingExtraError: This is neither a notebook nor a terminal with the extra ``tui``.
