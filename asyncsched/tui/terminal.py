@@ -58,6 +58,15 @@ def driver_class() -> type[Driver] | None:
             self._file: Any = _Patient(cast("TextIO", sys.__stderr__))
             super().start_application_mode()  # type: ignore[no-untyped-call]  # textual gives it no types
 
+        @override
+        def run_input_thread(self) -> None:
+            while True:
+                try:
+                    super().run_input_thread()
+                except UnicodeDecodeError:
+                    continue  # bytes that are not text are not keys; those read with them are lost
+                return
+
     return TerminalDriver
 
 

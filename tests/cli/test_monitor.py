@@ -203,6 +203,16 @@ def test_only_what_has_changed_is_written(many: Cli) -> None:
         assert 0 == terminal.end()
 
 
+def test_bytes_that_are_no_text_are_no_keys(many: Cli) -> None:
+    with Terminal(many, "monitor", columns=100, lines=20) as terminal:
+        terminal.until(lambda screen: screen.shows("400 running") and screen.screen[3].startswith(">"))
+        os.write(terminal._master, b"\xff")
+        # What is read together with that byte is lost: until a key arrives.
+        terminal.until(lambda screen: screen.press("j") or not screen.screen[3].startswith(">"))
+        assert terminal.process.poll() is None
+        assert "Traceback" not in terminal.written
+
+
 def _move_down(terminal: Terminal, row: int) -> None:
     terminal.press("j")
     terminal.until(lambda screen: screen.screen[row].startswith(">") and not screen.screen[row - 1].startswith(">"))
