@@ -208,9 +208,14 @@ def test_bytes_that_are_no_text_are_no_keys(many: Cli) -> None:
         terminal.until(lambda screen: screen.shows("400 running") and screen.screen[3].startswith(">"))
         os.write(terminal._master, b"\xff")
         # What is read together with that byte is lost: until a key arrives.
-        terminal.until(lambda screen: screen.press("j") or not screen.screen[3].startswith(">"))
+        terminal.until(_moves)
         assert terminal.process.poll() is None
         assert "Traceback" not in terminal.written
+
+
+def _moves(terminal: Terminal) -> bool:
+    terminal.press("j")
+    return not terminal.screen[3].startswith(">")
 
 
 def _move_down(terminal: Terminal, row: int) -> None:
