@@ -6,8 +6,8 @@ import asyncio
 import json
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -150,9 +150,7 @@ class Containers:
         except aiodocker.DockerError as error:
             return 127 if error.status == 400 else 125
         finally:
-            if pump is not None:
-                pump.cancel()
-            await asyncio.shield(_remove(container))
+            await asyncio.shield(_end(container, pump))
 
     def _config(self, attempt: Attempt) -> dict[str, Any]:
         environment = dict(attempt.environment)
@@ -183,6 +181,13 @@ def _name(uid: str, index: int) -> str:
     return f"{uid}-group0-0-{index:04d}"
 
 
+async def _end(container: Any, pump: asyncio.Task[None] | None) -> None:
+    if pump is not None:
+        pump.cancel()
+        await asyncio.wait([pump])  # its connection is given back before the client is closed
+    await _remove(container)
+
+
 async def _remove(container: Any) -> None:
     """Remove a container; a busy daemon may not have heard of its end in time, and is asked again."""
     for _ in range(10):
@@ -198,18 +203,19 @@ async def _remove(container: Any) -> None:
 async def _pump(container: Any, say: Say) -> None:
     """Hand on what a container writes, line by line, with the times that Docker gives it."""
     rest: dict[int, str] = {}
-    async for stream, data in _written(container):
-        stamp, _, text = data.partition(" ")
-        text = rest.pop(stream, "") + text
-        if not text.endswith("\n"):
-            rest[stream] = text
-            continue
-        say(text[:-1], "ERROR" if stream == 2 else "INFO", read_time(stamp))
+    async with aclosing(_written(container)) as written:
+        async for stream, data in written:
+            stamp, _, text = data.partition(" ")
+            text = rest.pop(stream, "") + text
+            if not text.endswith("\n"):
+                rest[stream] = text
+                continue
+            say(text[:-1], "ERROR" if stream == 2 else "INFO", read_time(stamp))
     for stream, text in rest.items():
         say(text, "ERROR" if stream == 2 else "INFO", None)
 
 
-async def _written(container: Any) -> AsyncIterator[tuple[int, str]]:
+async def _written(container: Any) -> AsyncGenerator[tuple[int, str]]:
     """Yield all that a container writes: a follower's stream ends with the container, and may lack the last of it."""
     read = 0
     async with _frames(container, follow=True) as frames:
