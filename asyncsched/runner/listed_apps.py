@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from asyncsched.clock import Clock, wait_for_event
+from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.results import AppList
 from asyncsched.schedulers.responses import ListAppResponse
@@ -41,6 +42,7 @@ class ListedApps:
         self._every = every
         self._again = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
+        self._is_over = False
 
     def look_again(self) -> None:
         """Look now."""
@@ -57,7 +59,12 @@ class ListedApps:
 
         A look that has already begun does not count, because it may miss what has changed since. All who wait share
         the next one.
+
+        Raises:
+            AsyncSchedError: There are no more looks, because `keep_looking` has ended.
         """
+        if self._is_over:
+            raise _no_more()
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(taken)
         self.look_again()
@@ -73,6 +80,7 @@ class ListedApps:
             failed: Called for a look that failed: the next one may find more.
         """
         waiting: list[asyncio.Future[None]] = []
+        self._is_over = False
         try:
             while True:
                 await self.is_wanted.wait()
@@ -84,8 +92,10 @@ class ListedApps:
                         taken.set_result(None)
                 await wait_for_event(self._again, self._clock, min(max(self._every, 5 * took), LONGEST_PAUSE))
         finally:
+            self._is_over = True
             for taken in (*waiting, *self._waiting):
-                taken.cancel()
+                if not taken.done():
+                    taken.set_exception(_no_more())
 
     async def _look_once(
         self, take: Callable[[AppList], Awaitable[None]], failed: Callable[[Exception], None]
@@ -94,6 +104,11 @@ class ListedApps:
         began = self._clock.monotonic()
         try:
             rows = await self._look()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            failed(AsyncSchedError("the look for apps was cancelled", why="a scheduler has cancelled its own call"))
         except Exception as error:  # noqa: BLE001 - a plugin's own, too
             failed(error)
         else:
@@ -130,3 +145,7 @@ class ListedApps:
                 del self.rows[handle]
                 gone(handle)
             await budget.breathe()
+
+
+def _no_more() -> AsyncSchedError:
+    return AsyncSchedError("there are no more looks for apps", why="the task that made them has ended")

@@ -24,7 +24,7 @@ from asyncsched.web.security import HEADERS, Gate
 from asyncsched.web.selections import NotSelected
 from asyncsched.web.wire import detail_of, encoded, safe
 
-__all__ = ["LONGEST_HEAD", "guarded", "make_application", "malformed", "read_files"]
+__all__ = ["LONGEST_HEAD", "Handler", "guarded", "make_application", "malformed", "read_files"]
 
 _log = logging.getLogger("asyncsched.web")
 

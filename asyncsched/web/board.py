@@ -15,7 +15,7 @@ from asyncsched.web.wire import encoded, row_of
 __all__ = ["Changes", "RowBoard"]
 
 MOST_GONE = 1000
-"""How many removed apps are remembered; a page that has missed more starts anew."""
+"""How many removed apps are remembered; a page that more have left since its place, or since it began, begins anew."""
 _CELLS = 120
 
 
@@ -25,11 +25,14 @@ class Changes(NamedTuple):
     Attributes:
         rows: Apps, as encoded JSON.
         serial: The number of the last change among them.
+        begun: The number of the last removal that the page needs no more: what had gone before it began anew was
+            never in its table.
         anew: Whether the page must first clear its table.
     """
 
     rows: list[bytes]
     serial: int
+    begun: int
     anew: bool
 
 
@@ -86,18 +89,28 @@ class RowBoard:
             self._forgotten = self._latest[oldest]
             self._replace(oldest)
 
-    def since(self, serial: int, most: int) -> Changes:
-        """Return the changes since a number, the oldest first, for at most `most` apps."""
-        anew = not self._forgotten <= serial <= self.serial or serial == 0
+    def since(self, serial: int, most: int, begun: int = 0) -> Changes:
+        """Return the changes since a page's place, the oldest first, for at most `most` apps.
+
+        Args:
+            serial: The `serial` of the page's last changes.
+            most: The most apps.
+            begun: The `begun` of the page's last changes. A page on its way through the table needs the removals since
+                then, and not those since its `serial`.
+        """
+        begun = max(serial, begun)
+        anew = serial == 0 or not self._forgotten <= begun <= self.serial
+        if anew:
+            serial, begun = 0, self.serial
         rows: list[bytes] = []
-        for index in range(bisect_right(self._numbers, 0 if anew else serial), len(self._numbers)):
-            change = self._changes[index]
-            if change is None or (anew and change.is_gone):
+        for index in range(bisect_right(self._numbers, serial), len(self._numbers)):
+            number, change = self._numbers[index], self._changes[index]
+            if change is None or (change.is_gone and number <= begun):
                 continue
             if len(rows) == most:
-                return Changes(rows, self._numbers[index] - 1, anew)
+                return Changes(rows, number - 1, max(number - 1, begun), anew)
             rows.append(change.row)
-        return Changes(rows, self.serial, anew)
+        return Changes(rows, self.serial, self.serial, anew)
 
     def overview(self) -> bytes:
         """Return the summary of all apps and its bar, as encoded JSON."""

@@ -28,12 +28,14 @@ class StreamPlace:
     Attributes:
         hub: The server's name; the numbers of another server mean nothing.
         serial: The last change of an app.
+        begun: The last removal of an app that it needs no more.
         tail: The log that the page shows.
         number: The last line of that log.
     """
 
     hub: str
     serial: int = 0
+    begun: int = 0
     tail: str = ""
     number: int = 0
 
@@ -41,12 +43,12 @@ class StreamPlace:
     def read(cls, text: str, hub: str) -> StreamPlace:
         """Read a place from an id; return the beginning if the id comes from another server."""
         parts = text[:200].split(".")
-        if len(parts) != 4 or parts[0] != hub or not all(part.isdecimal() for part in (parts[1], parts[3])):
+        if len(parts) != 5 or parts[0] != hub or not all(part.isdecimal() for part in (*parts[1:3], parts[4])):
             return cls(hub)
-        return cls(hub, int(parts[1]), parts[2], int(parts[3]))
+        return cls(hub, int(parts[1]), int(parts[2]), parts[3], int(parts[4]))
 
     def __str__(self) -> str:
-        return f"{self.hub}.{self.serial}.{self.tail}.{self.number}"
+        return f"{self.hub}.{self.serial}.{self.begun}.{self.tail}.{self.number}"
 
 
 def settle(page: OpenPage, place: StreamPlace) -> bool:
@@ -126,16 +128,16 @@ async def _send(write: Callable[[bytes], Awaitable[None]], message: bytes, limit
 def _next(hub: Hub, page: OpenPage, place: StreamPlace) -> tuple[bytes, bool]:
     """Return the next message, and whether more is waiting."""
     # What it is made of, and nothing else: other pages are often at the same place.
-    present = place.serial, place.tail, place.number, hub.board.serial, page.tail and page.tail.number
+    present = place.serial, place.begun, place.tail, place.number, hub.board.serial, page.tail and page.tail.number
     latest = hub.latest
     if page.notes == hub.notes and latest is not None and latest.made_from == present:
-        place.serial, place.number = latest.serial, latest.number
+        place.serial, place.begun, place.number = latest.serial, latest.begun, latest.number
         return latest.data, latest.is_full
     is_shared = page.notes == hub.notes
     message = b""
-    changes = hub.board.since(place.serial, ROWS)
+    changes = hub.board.since(place.serial, ROWS, place.begun)
     if changes.rows or changes.serial != place.serial:
-        place.serial = changes.serial
+        place.serial, place.begun = changes.serial, changes.begun
         fields = [b'"anew":' + encoded(changes.anew), b'"apps":[' + b",".join(changes.rows) + b"]"]
         message += _event("apps", b"{" + b",".join([*fields, b'"all":' + hub.board.overview()]) + b"}", place)
     if page.notes != hub.notes:
@@ -150,7 +152,7 @@ def _next(hub: Hub, page: OpenPage, place: StreamPlace) -> tuple[bytes, bool]:
             message += _event("lines", data + found.lines + b"]}", place)
         is_full = is_full or place.number < page.tail.number
     if is_shared:
-        hub.latest = Message(present, message, place.serial, place.number, is_full)
+        hub.latest = Message(present, message, place.serial, place.begun, place.number, is_full)
     return message, is_full
 
 

@@ -39,6 +39,8 @@ class WebLimits:
 
     Attributes:
         apps: The most apps in the table; the newest are kept.
+        connections: The most connections; a further one is closed at once.
+        head: Seconds to wait on a connection for the head of a request.
         pages: The most pages connected.
         tails: The most logs read at a time.
         selected: The most apps whose logs one page shows, which is also the most of one selection.
@@ -52,6 +54,8 @@ class WebLimits:
     """
 
     apps: int = 10_000
+    connections: int = 512
+    head: float = 30.0
     pages: int = 64
     tails: int = 16
     selected: int = 1000
@@ -92,6 +96,7 @@ class Message(NamedTuple):
         made_from: The place, and how far apps and the log were.
         data: The message.
         serial: The place's last change of an app, after it.
+        begun: The place's last removal that it needs no more, after it.
         number: The place's last line, after it.
         is_full: Whether more was waiting.
     """
@@ -99,6 +104,7 @@ class Message(NamedTuple):
     made_from: tuple[object, ...]
     data: bytes
     serial: int
+    begun: int
     number: int
     is_full: bool
 

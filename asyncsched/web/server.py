@@ -19,7 +19,7 @@ from asyncsched.errors import ConfigError
 from asyncsched.runner.results import AppList
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.handle import AppHandle
-from asyncsched.web.api import LONGEST_HEAD, guarded, make_application, malformed, read_files
+from asyncsched.web.api import LONGEST_HEAD, Handler, guarded, make_application, malformed, read_files
 from asyncsched.web.hub import Hub, WebLimits
 from asyncsched.web.security import Gate
 
@@ -92,10 +92,12 @@ async def serving(
         await app_runner.setup()
         server = app_runner.server
         assert server is not None
-        server.request_handler = cast("Any", guarded(gate, cast("Any", server.request_handler)))
+        answer = guarded(gate, cast("Any", server.request_handler))
+        server.request_handler = cast("Any", _with_head_noted(answer))
         hub.start()
         loop = asyncio.get_running_loop()
-        listening = await loop.create_server(partial(_Connection, server, loop=loop, **_READING), sock=sock)
+        connect = partial(_Connection, server, hub.limits, set[_Connection](), loop=loop, **_READING)
+        listening = await loop.create_server(connect, sock=sock)
         yield PageServer(hub=hub, gate=gate, address=f"http://{HOST}:{port}")
     finally:
         if listening is not None:
@@ -108,9 +110,46 @@ async def serving(
 
 
 class _Connection(web.RequestHandler):
-    """A connection whose errors are told in our words: aiohttp's tell of its insides, and lack our headers."""
+    """A connection of limited patience, whose errors are told in our words.
 
-    __slots__ = ()
+    aiohttp's tell of its insides, and lack our headers.
+
+    Args:
+        server: What it belongs to.
+        limits: The limits of all connections.
+        others: All that are open.
+        **settings: Those of aiohttp.
+    """
+
+    __slots__ = ("_limits", "_others", "_patience")
+
+    def __init__(self, server: web.Server, limits: WebLimits, others: set[_Connection], **settings: Any) -> None:
+        super().__init__(server, keepalive_timeout=limits.head, **settings)
+        self._limits = limits
+        self._others = others
+        self._patience: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        connected = cast("asyncio.Transport", transport)
+        if len(self._others) >= self._limits.connections:
+            connected.abort()
+            return
+        self._others.add(self)
+        # For a later request, and in some releases also for the first one, aiohttp waits for `keepalive_timeout`.
+        self._patience = asyncio.get_running_loop().call_later(self._limits.head, connected.abort)
+
+    @override
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._others.discard(self)
+        self.note_head()
+        super().connection_lost(exc)
+
+    def note_head(self) -> None:
+        """Wait no more for the head of a request: it has come."""
+        if self._patience is not None:
+            self._patience.cancel()
 
     @override
     def handle_error(
@@ -123,6 +162,15 @@ class _Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("a part of the answer has been sent")
         return malformed(status, exc)
+
+
+def _with_head_noted(answer: Handler) -> Handler:
+    async def noted(request: web.Request) -> web.StreamResponse:
+        if isinstance(request.protocol, _Connection):
+            request.protocol.note_head()
+        return await answer(request)
+
+    return noted
 
 
 def _listening(port: int) -> socket.socket:

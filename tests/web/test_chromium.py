@@ -246,6 +246,32 @@ async def test_no_line_is_lost_or_doubled_over_a_hundred_breaks(
         assert hub.tails[0].bytes <= 8 << 20
 
 
+async def test_a_selection_that_was_pushed_out_is_renewed_at_once(rig: Rig, serve: Serve, browser: Browser) -> None:
+    handle, other = await rig.run(), await rig.run()
+    async with serve(limits=WebLimits(look_every=0.01, selections=1)) as visitor:
+        hub = visitor.server.hub
+        await _enter(browser, visitor)
+        await browser.until("apps.size === 2")
+        await browser.click(_row(handle))
+        await eventually(lambda: hub.tails and hub.pages)
+        await browser.until("document.querySelector('#link').textContent === 'live'")
+        await browser.run(
+            "window.told = []; window.waits = 0; const tell = tellLink, wait = setTimeout;"
+            "tellLink = (text, broken) => { told.push(text); tell(text, broken); };"
+            "setTimeout = (act, delay) => { if (act === connect) waits++; return wait(act, delay); };"
+        )
+        await visitor.select(other)
+        for page in [*hub.pages]:
+            page.cut()
+        await browser.until("told.at(-1) === 'live'")
+        rig.say(handle, "one more")
+        await browser.until("lines.length === 1")
+
+        told = await browser.run("return told")
+        assert ["connection lost; reconnecting", "connection lost; selecting the apps again", "live"] == told
+        assert 0 == await browser.run("return waits")
+
+
 @pytest.mark.one_loop  # the server is a process
 @pytest.mark.timeout(1800)
 async def test_ten_minutes_of_a_flood_lose_no_line_and_stay_within_memory(browser: Browser) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
+from typing import cast
 
 import pytest
 
 from asyncsched.errors import AuthError
 from asyncsched.runner import AppList
 from asyncsched.web.hub import WebLimits
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.runner.rig import Rig
 from tests.web.conftest import Serve
 from tests.web.visitor import Visitor
@@ -113,6 +115,41 @@ async def test_a_look_that_fails_is_told_beside_what_is_known(rig: Rig, serve: S
         told = await visitor.told("GET", "/api/apps")
         assert ([handle], True) == ([app["handle"] for app in told["apps"]], "you may not look" in told["notes"][0])
         assert [] == (await visitor.told("GET", "/api/apps"))["notes"]
+
+
+async def test_a_look_that_a_plugin_cancels_is_a_failure_like_others(rig: Rig, serve: Serve) -> None:
+    handle = await rig.run("push")
+    failures: list[BaseException] = []
+
+    async def look(most: int) -> AppList:
+        if failures:
+            raise failures.pop()
+        return await rig.runner.list(limit=most)
+
+    async with asyncio.timeout(WITHIN), serve(limits=SELDOM, look=look) as visitor:
+        assert {handle: "RUNNING"} == await _states(visitor)
+        failures.append(asyncio.CancelledError())
+        told = await visitor.told("GET", "/api/apps")
+        assert ([handle], True) == ([app["handle"] for app in told["apps"]], "was cancelled" in told["notes"][0])
+        other = await rig.run("push")
+        assert {handle: "RUNNING", other: "RUNNING"} == await _states(visitor)
+
+
+async def test_a_request_after_the_last_look_is_refused(rig: Rig, serve: Serve) -> None:
+    release = asyncio.Event()
+
+    async def look(most: int) -> AppList:
+        await release.wait()
+        return cast("AppList", None)  # which ends the looks
+
+    async with asyncio.timeout(WITHIN), serve(limits=SELDOM, look=look) as visitor:
+        looks = visitor.server.hub._listed
+        assert looks is not None
+        asking = asyncio.create_task(visitor.ask("GET", "/api/apps"))
+        await eventually(lambda: 1 == len(looks._waiting))
+        release.set()
+        for told in (await asking, await visitor.ask("GET", "/api/apps")):
+            assert (502, True) == (told[0], "there are no more looks" in json.loads(told[1])["error"])
 
 
 async def test_a_request_that_is_given_up_takes_nothing_from_the_others(rig: Rig, serve: Serve) -> None:

@@ -40,6 +40,24 @@ async def test_a_thousand_apps_are_selected_read_and_cancelled(rig: Rig, serve: 
     assert {f"line of {number}" for number in range(APPS)} | {"one more"} == {*page.lines}
 
 
+@pytest.mark.guard(loop_step=False, blocking=False, reason="two thousand apps are made by the test itself")
+async def test_a_page_shows_all_apps_after_many_have_gone(rig: Rig, serve: Serve) -> None:
+    handles: list[AppHandle] = [await rig.run("push", name=f"job-{number:04}") for number in range(2 * APPS)]
+    kept, gone = handles[:700], handles[700:]
+    async with serve(limits=QUICK) as visitor:
+        board = visitor.server.hub.board
+        old = Visit()
+        await old.read(visitor, until=lambda: len(old.apps) == 2 * APPS)
+        for handle in gone:
+            rig.vanish(handle)
+        await eventually(lambda: len(board) == len(kept))
+        new = Visit()
+        for page in (old, new):  # the old one was away meanwhile
+            await page.read(visitor, until=lambda page=page: page.states().keys() == {*kept} or page.anew > 2)
+
+    assert [({*kept}, 1)] * 2 == [({*page.apps}, page.anew) for page in (old, new)]
+
+
 async def test_the_same_apps_are_the_same_selection_and_the_same_log(rig: Rig, serve: Serve) -> None:
     one, other = await rig.run(), await rig.run()
     async with serve(limits=QUICK) as visitor:

@@ -36,6 +36,8 @@ class Visit:
         self.missed = 0
         self.summary = ""
         self.most = 0
+        self.anew = 0
+        """How many times the stream in progress has begun the table anew."""
 
     def take(self, event: Event) -> None:
         self.last = event.id
@@ -43,7 +45,10 @@ class Visit:
         data = event.data
         if (event.kind == "log" and data["apps_anew"]) or (event.kind == "apps" and data["anew"]):
             self.apps.clear()
+        if event.kind == "apps":
+            self.anew += data["anew"]
         if event.kind == "log":
+            self.anew = 0
             self.most = data["most"]
             if data["anew"]:
                 self.lines.clear()
@@ -137,7 +142,15 @@ async def test_an_id_of_another_server_begins_anew(rig: Rig, serve: Serve) -> No
         await page.read(visitor, handle, until=lambda: page.lines and page.apps)
     first = page.last
     async with serve(limits=QUICK) as visitor:
-        for told in (first, "", "x", "a.b.c.d", f"{visitor.server.hub.name}.999999.x.7", "9" * 5000):
+        for told in (
+            first,
+            "",
+            "x",
+            "a.b.c.d",
+            f"{visitor.server.hub.name}.999999.0.x.7",
+            f"{visitor.server.hub.name}.1.999999.x.7",
+            "9" * 5000,
+        ):
             page.last = told
             page.lines, page.apps = ["stale"], {"stale": {"state": "?"}}
             await page.read(

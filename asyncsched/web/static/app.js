@@ -412,6 +412,7 @@ let source = null;
 let last = "";
 let again = 0;
 let joining = 0; // counts the connections that were begun
+let renewed = false; // whether the selection was sent again, and the stream was not accepted since
 
 function tellLink(text, broken) {
   $("link").textContent = text;
@@ -448,6 +449,7 @@ function listen(mine) {
     });
   on("log", (told) => {
     most = told.most;
+    renewed = false;
     if (told.anew) clearLog();
     if (told.apps_anew) apps.clear();
     const [one] = chosen;
@@ -484,8 +486,13 @@ function listen(mine) {
   });
   mine.onerror = () => {
     if (mine !== source) return;
-    tellLink("connection lost; reconnecting", true);
-    if (mine.readyState === EventSource.CLOSED) refused();
+    const isRefused = mine.readyState === EventSource.CLOSED;
+    const isForgotten = isRefused && chosen.size > 0 && !renewed; // perhaps: the server keeps the latest selections
+    tellLink(`connection lost; ${isForgotten ? "selecting the apps again" : "reconnecting"}`, true);
+    if (isForgotten) {
+      renewed = true;
+      connect();
+    } else if (isRefused) refused();
   };
 }
 
