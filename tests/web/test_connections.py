@@ -58,14 +58,14 @@ async def test_more_connections_than_the_limit_are_closed_at_once(rig: Rig, serv
 
 @pytest.mark.parametrize("half", HALVES)
 async def test_a_request_that_does_not_come_is_not_waited_for_long(rig: Rig, serve: Serve, half: bytes) -> None:
-    async with serve(limits=WebLimits(head=0.5)) as visitor, _connection(visitor, half) as (reader, _):
+    async with serve(limits=WebLimits(head=2.0)) as visitor, _connection(visitor, half) as (reader, _):
         assert await _is_closed(reader)
 
 
 async def test_half_a_request_after_a_whole_one_is_not_waited_for_long(rig: Rig, serve: Serve) -> None:
     whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     async with (
-        serve(limits=WebLimits(head=0.5)) as visitor,
+        serve(limits=WebLimits(head=2.0)) as visitor,
         _connection(visitor, whole + HALVES[2]) as (reader, _),
         asyncio.timeout(WITHIN),
     ):
@@ -73,7 +73,7 @@ async def test_half_a_request_after_a_whole_one_is_not_waited_for_long(rig: Rig,
 
 
 async def test_a_stream_outlasts_the_time_for_a_request(rig: Rig, serve: Serve) -> None:
-    async with serve(limits=WebLimits(head=0.5, look_every=0.01, pace=0.0)) as visitor:
+    async with serve(limits=WebLimits(head=2.0, look_every=0.01, pace=0.0)) as visitor:
         async with asyncio.timeout(WITHIN), visitor.stream() as events:
             await anext(events)
             async with _connection(visitor, b"") as (reader, _):
