@@ -264,14 +264,17 @@ async def in_browser(home: Path, notebook: str) -> None:
             await browser.open((home / "notebook.html").as_uri())
             await photograph(browser, "notebook.png", 1160, 590)
             await browser.open(url)
-            await browser.until("apps.size >= 60 && document.querySelectorAll('#table .row').length > 5")
+            # The address with the token leads to the page, which a slow browser has not loaded yet.
+            await browser.until(
+                "typeof apps === 'object' && apps.size >= 60 && document.querySelectorAll('#table .row').length > 5"
+            )
             row = """document.querySelector('#table .row[data-handle*="pretrain"]')"""
             await browser.until(f"!!{row}")
             await browser.run(f"{row}.click()")
             await browser.until("lines.length > 200 && document.querySelectorAll('#detail .bar').length === 24")
             begun = await browser.run("return lines.length")
             await browser.until("lines.length > arguments[0] + 60", begun)
-            await photograph(browser, "web.png", 1200, 860)
+            await photograph(browser, "web.png", 1200, 800)
     finally:
         serving.terminate()
         await serving.wait()

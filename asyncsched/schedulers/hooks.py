@@ -91,6 +91,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
         takes_bytes: Whether arguments and values of variables may contain bytes that are not UTF-8, which are
             surrogates in Python's strings. Other backends refuse such an app.
         takes_secret_refs: Whether the service fills in environment values that are a `SecretRef`.
+        most_replicas: Most replicas of an app; a dry-run refuses more before it makes the request. None if the backend
+            checks that itself.
         ignores: The fields of a role that have no effect here, and why. They are keys of ``ignored.FIELDS``.
         capabilities: The capabilities of a resource that are used here; others are reported like an ignored field.
             None if `ignores` covers all of them.
@@ -126,6 +128,7 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
     keeps_attempts: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = False
     takes_secret_refs: ClassVar[bool] = False
+    most_replicas: ClassVar[int | None] = None
     ignores: ClassVar[Mapping[str, str]] = {}
     capabilities: ClassVar[frozenset[str] | None] = None
     made_from: ClassVar[Mapping[str, Collection[str]]] = {}

@@ -28,6 +28,7 @@ __all__ = [
     "check_image",
     "check_name",
     "check_prune",
+    "check_replicas",
     "check_role",
     "check_roles",
     "check_rows",
@@ -112,6 +113,25 @@ def check_role(role: Role) -> None:
         if not _is_number(port, int):
             raise _wrong(f"port_map[{name!r}]", who, "a whole number", _shown(port))
     _check_mounts(who, role.mounts)
+
+
+def check_replicas(app: AppDef, most: int, backend: str) -> None:
+    """Raise ConfigError for an app with more replicas than the backend takes; it is quick for any number."""
+    fix = "use fewer replicas, or split the app"
+    for role in app.roles:
+        if role.num_replicas > most:
+            what = f"num_replicas of role {role.name!r} must be at most {most} on {backend}"
+            raise ConfigError(f"{what}, got {_count(role.num_replicas)}", fix=fix)
+    if (replicas := sum(role.num_replicas for role in app.roles)) > most:
+        raise ConfigError(f"app {app.name!r} must have at most {most} replicas on {backend}, got {replicas}", fix=fix)
+
+
+def _count(number: int) -> str:
+    """Return a number for a message; Python refuses to write one of thousands of digits."""
+    return str(number) if number.bit_length() < _MOST_BITS else f"a number of {number.bit_length()} bits"
+
+
+_MOST_BITS = 256
 
 
 def check_image(role: Role) -> None:

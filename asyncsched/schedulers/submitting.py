@@ -15,7 +15,7 @@ from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
 from asyncsched.schedulers.ignored import Notices, find_unknown_macros
 from asyncsched.schedulers.lifetime import Tunables
-from asyncsched.schedulers.shape import check_dryrun, check_workspace
+from asyncsched.schedulers.shape import check_dryrun, check_replicas, check_workspace
 from asyncsched.schedulers.told import remember, told
 from asyncsched.schedulers.validation import (
     as_mapping,
@@ -180,6 +180,8 @@ class Submitting(Ending[OptsT, RequestT]):
         from asyncsched.schedulers.encodable import check_encodable  # imported late: only submits need it
 
         check_app(app)
+        if self.most_replicas is not None:
+            check_replicas(app, self.most_replicas, self.backend)
         check_encodable(app, takes_bytes=self.takes_bytes)
         if not self.takes_secret_refs:
             check_secret_refs(app, self.backend)

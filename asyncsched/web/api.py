@@ -12,7 +12,14 @@ from typing import Any, TypeVar, cast
 
 from aiohttp import web
 
-from asyncsched.errors import AsyncSchedError, ConflictError, UnknownAppError, UsageError
+from asyncsched.errors import (
+    AsyncSchedError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    UnknownAppError,
+    UsageError,
+)
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.handle import schedulers_of
@@ -133,6 +140,8 @@ async def _told(request: web.Request, answer: Handler) -> web.StreamResponse:
     except Full as error:
         return _error(503, error)
     except (ValueError, UsageError) as error:  # errors for a wrong app, option or name are ValueErrors too
+        return _error(400, error)
+    except (InvalidRequestError, NotFoundError) as error:  # a program, an image or a queue does not exist, for example
         return _error(400, error)
     except AsyncSchedError as error:
         return _error(502, error)

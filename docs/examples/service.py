@@ -31,7 +31,9 @@ from asyncsched import (
     AppDef,
     AsyncSchedError,
     ConflictError,
+    InvalidRequestError,
     LogLine,
+    NotFoundError,
     Role,
     Runner,
     UnknownAppError,
@@ -46,7 +48,10 @@ routes = web.RouteTableDef()
 @routes.post("/apps")
 async def submit(request: web.Request) -> web.Response:
     """Launch an app of one role; with a `key`, repeating the request returns the same app."""
-    asked = await request.json()
+    try:
+        asked = await request.json()
+    except RecursionError as error:  # of thousands of brackets
+        raise ValueError("the request is not JSON: it is nested too deeply") from error
     if not isinstance(asked, dict):
         raise ValueError("describe the app as a JSON object")
     role = Role(
@@ -130,6 +135,8 @@ async def tell_errors(
     except KeyError as error:
         return web.json_response({"error": f"the request has no {error}"}, status=400)
     except (ValueError, TypeError, UsageError) as error:  # ours for a wrong app, option or name are ValueErrors too
+        return web.json_response({"error": str(error)}, status=400)
+    except (InvalidRequestError, NotFoundError) as error:  # a program, an image or a queue does not exist, for example
         return web.json_response({"error": str(error)}, status=400)
     except AsyncSchedError as error:
         return web.json_response({"error": str(error)}, status=502)

@@ -3,7 +3,11 @@
 ::
 
     pip install asyncsched fastapi uvicorn
-    uvicorn --factory service_fastapi:make_service --port 8080
+    uvicorn --factory service_fastapi:make_service --port 8080 --timeout-graceful-shutdown 1
+
+At Ctrl-C uvicorn waits for open connections before it shuts the service down, and a client of ``/events`` keeps its
+connection until its apps have ended. The option cuts such connections off after a second, without an ``error`` event;
+uvicorn logs each as cancelled. Without it the service waits for these clients, however long.
 
 Everyone who can reach the port can run programs as you. uvicorn listens only on this machine unless ``--host`` says
 otherwise; add a login before you change that.
@@ -20,7 +24,18 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 
-from asyncsched import AppDef, AsyncSchedError, ConflictError, LogLine, Role, Runner, UnknownAppError, UsageError
+from asyncsched import (
+    AppDef,
+    AsyncSchedError,
+    ConflictError,
+    InvalidRequestError,
+    LogLine,
+    NotFoundError,
+    Role,
+    Runner,
+    UnknownAppError,
+    UsageError,
+)
 from asyncsched.runner import ActivityStream
 
 
@@ -39,7 +54,7 @@ class Asked(BaseModel):
 
 
 def make_service(runner: Runner | None = None) -> FastAPI:
-    """Return the service; it closes the runner when it shuts down, which ends every stream."""
+    """Return the service; it closes the runner when it shuts down, after the last connection."""
     runner = runner or Runner("service")
 
     @asynccontextmanager
@@ -106,4 +121,5 @@ def _code(error: AsyncSchedError) -> int:
         return 404
     if isinstance(error, ConflictError):
         return 409
-    return 400 if isinstance(error, (ValueError, UsageError)) else 502
+    # Ours for a wrong app or option are ValueErrors; the other two tell of a program or an image that does not exist.
+    return 400 if isinstance(error, (ValueError, UsageError, InvalidRequestError, NotFoundError)) else 502

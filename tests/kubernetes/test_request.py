@@ -516,6 +516,12 @@ def test_apps_that_kubernetes_would_refuse(mine: AppDef, words: str) -> None:
         make(mine, "job")
 
 
+@pytest.mark.parametrize("replicas", [200_000, 10**30])
+def test_volcano_is_not_asked_for_more_pods_than_clusters_have(replicas: int) -> None:
+    with pytest.raises(ConfigError, match=f"num_replicas of role 'main' must be at most 100,000, got {replicas:,}"):
+        make(app(role(num_replicas=replicas, env={"K": "${replica_id}"})))
+
+
 @pytest.mark.parametrize(
     ("queues", "words"),
     [(["b", "a"], "one of a, b"), ([], "there is none"), (None, "kubectl get queues")],

@@ -16,6 +16,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from asyncsched.errors import InvalidRequestError, NotFoundError, SchedulerError, UnavailableError
+from asyncsched.runner import Runner
 from tests._support import WITHIN, eventually
 from tests.runner.rig import Rig
 
@@ -61,7 +63,21 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str,
 
 @pytest.fixture
 async def site(rig: Rig) -> AsyncGenerator[Site]:
-    runner = web.AppRunner(service.make_service(rig.runner), handler_cancellation=True, access_log=None)
+    async with _serving(rig, rig.runner) as site:
+        yield site
+
+
+@pytest.fixture
+async def local(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Site]:
+    """A service with the processes of this machine."""
+    monkeypatch.setenv("ASYNCSCHED_HOME", str(tmp_path))
+    async with Runner("me") as runner, _serving(rig, runner) as site:
+        yield site
+
+
+@asynccontextmanager
+async def _serving(rig: Rig, jobs: Runner) -> AsyncIterator[Site]:
+    runner = web.AppRunner(service.make_service(jobs), handler_cancellation=True, access_log=None)
     await runner.setup()
     listening = web.TCPSite(runner, "127.0.0.1", 0)
     await listening.start()
@@ -113,6 +129,47 @@ async def test_what_is_wrong_is_told(site: Site, method: str, where: str, data: 
 
     assert code == answer[0]
     assert told in answer[1]["error"]
+
+
+async def test_a_body_that_is_nested_too_deeply(site: Site) -> None:
+    async with site.session.post(site.base + "/apps", data="[" * 100_000) as response:
+        assert 400 == response.status
+        assert "not JSON" in (await response.json())["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidRequestError("not found in PATH"), 400),
+        (NotFoundError("no image x"), 400),
+        (UnavailableError("no answer"), 502),
+        (SchedulerError("broken"), 502),
+    ],
+)
+async def test_who_is_to_blame_for_a_refusal(site: Site, error: SchedulerError, code: int) -> None:
+    site.rig.push.fail("submit", error)
+    asked = {"name": "x", "scheduler": "push", "entrypoint": "w"}
+
+    assert (code, {"error": str(error)}) == await site.ask("POST", "/apps", asked)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"entrypoint": "no-such-program"},
+        {"entrypoint": "a\0b"},
+        {"args": ["a\0b"]},
+        {"env": {"A": "a\0b"}},
+        {"entrypoint": "a\ud800"},
+        {"args": ["a\ud800"]},
+        {"env": {"A": "a\ud800"}},
+    ],
+)
+async def test_what_no_program_can_get_is_the_callers_mistake(local: Site, wrong: dict[str, Any]) -> None:
+    asked = {"name": "x", "scheduler": "local_cwd", "entrypoint": "true", **wrong}
+    code, told = await local.ask("POST", "/apps", asked)
+
+    assert 400 == code, told
 
 
 async def test_a_stream_of_lines_and_states(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from asyncsched.errors import InvalidRequestError, NotFoundError, SchedulerError, UnavailableError
 from tests.runner.rig import Rig
 
 SERVICE = Path(__file__).parents[2] / "docs" / "examples" / "service_fastapi.py"
@@ -62,6 +64,29 @@ async def test_submit_follow_and_status(rig: Rig, client: httpx.AsyncClient) -> 
 )
 async def test_a_mistake_is_the_callers(client: httpx.AsyncClient, asked: dict[str, Any], code: int) -> None:
     assert code == (await client.post("/apps", json=asked)).status_code
+
+
+@pytest.mark.parametrize("field", ["name", "entrypoint", "scheduler", "key"])
+async def test_half_a_character_is_the_callers_mistake(client: httpx.AsyncClient, field: str) -> None:
+    answer = await client.post("/apps", content=json.dumps({**APP, field: "a\ud800"}))
+
+    assert answer.status_code in (400, 422)
+
+
+async def test_a_body_that_is_nested_too_deeply(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/apps", content="[" * 100_000)).status_code in (400, 422)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(InvalidRequestError("not found in PATH"), 400), (NotFoundError("no image x"), 400), (UnavailableError("x"), 502)],
+)
+async def test_who_is_to_blame_for_a_refusal(
+    rig: Rig, client: httpx.AsyncClient, error: SchedulerError, code: int
+) -> None:
+    rig.push.fail("submit", error)
+
+    assert code == (await client.post("/apps", json=APP)).status_code
 
 
 async def test_no_such_app(client: httpx.AsyncClient) -> None:

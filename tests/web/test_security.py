@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from asyncsched.errors import InvalidRequestError, NotFoundError, SchedulerError, UnavailableError
 from asyncsched.web.security import Gate
 from tests.runner.rig import Rig
 from tests.web.conftest import Serve
@@ -218,6 +219,17 @@ async def test_apps_are_launched_and_deleted_where_that_is_allowed(rig: Rig, ser
         assert (204, "") == await visitor.ask("DELETE", f"/api/app?handle={handle}", visitor.origin)
 
     assert {} == rig.push.apps
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(InvalidRequestError("not found in PATH"), 400), (NotFoundError("no image x"), 400), (UnavailableError("x"), 502)],
+)
+async def test_who_is_to_blame_for_a_refusal(rig: Rig, serve: Serve, error: SchedulerError, code: int) -> None:
+    rig.push.fail("submit", error)
+    asked = {"name": "x", "scheduler": "push", "entrypoint": "sh"}
+    async with serve(allow_submit=True) as visitor:
+        assert code == (await visitor.ask("POST", "/api/apps", visitor.origin, json=asked))[0]
 
 
 async def test_it_listens_on_this_machine_alone(visitor: Visitor) -> None:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DockerScheduler", "create_scheduler"]
 
+MOST_REPLICAS = 10_000
+"""Most replicas of an app: many more containers than one daemon runs at a time."""
 IGNORES = {
     "min_replicas": "all replicas start, or none does",
     "port_map": "containers of one network reach each other on every port, and none is published on the host",
@@ -85,6 +87,7 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
     pushes_states = True
     runs_here = True
     can_kill = True
+    most_replicas = MOST_REPLICAS
     ignores = IGNORES
     made_from = MADE_FROM
     retry_policies = frozenset({RetryPolicy.REPLICA})

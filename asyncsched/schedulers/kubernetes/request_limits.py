@@ -33,7 +33,7 @@ MAX_BYTES = 1_200_000
 
 MAX_ANNOTATIONS = 256 * 1024
 MAX_REPLICAS = 100_000
-"""Most pods of an Indexed Job."""
+"""Most pods of an Indexed Job; for jobs of Volcano too, because clusters have few more pods."""
 _LARGEST = 2**31 - 1
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -51,10 +51,10 @@ def check_app(app: AppDef, kind: Kind) -> None:
         raise _too_large(f"app {app.name!r}", f"its arguments and variables have {least:,} characters")
     for role in app.roles:
         check_image(role)
-        if kind == "job" and role.num_replicas > MAX_REPLICAS:
+        if role.num_replicas > MAX_REPLICAS:
             raise ConfigError(
                 f"num_replicas of role {role.name!r} must be at most {MAX_REPLICAS:,}, got {role.num_replicas:,}",
-                why="an Indexed Job cannot have more pods",
+                why="an Indexed Job cannot have more pods" if kind == "job" else "no cluster runs many more pods",
                 fix="use fewer replicas",
             )
         if role.min_replicas is not None and not 1 <= role.min_replicas <= role.num_replicas:

@@ -65,6 +65,8 @@ _log = logging.getLogger("asyncsched.schedulers.local")
 
 MANY_REPLICAS = 20
 """Replicas from which a request is made in a thread."""
+MOST_REPLICAS = 10_000
+"""Most replicas of an app: many more than one machine runs at a time."""
 TOO_FEW = "%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs"
 IGNORES = {
     "max_retries": "a process that failed is not restarted",
@@ -110,6 +112,7 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
     ends_with_submitter = True
     can_kill = True
     takes_bytes = True
+    most_replicas = MOST_REPLICAS
     ignores = IGNORES
     made_from = MADE_FROM
     retry_policies = frozenset()

@@ -40,6 +40,8 @@ __all__ = ["SlurmScheduler", "create_scheduler"]
 HOME = "ASYNCSCHED_SLURM_HOME"
 """The variable that names the directory in which apps are found, if `state_dir` does not."""
 
+MOST_REPLICAS = 100_000
+"""Most replicas of an app: each has files in the app's directory, and Slurm itself names no bound for a job's tasks."""
 IGNORES = {
     "min_replicas": "all replicas start, or none does",
     "mounts": "a replica sees its node's files; bind mounts need the option `container`",
@@ -63,6 +65,7 @@ class SlurmScheduler(Scheduler[SlurmOpts, SlurmJob]):
     """
 
     options = SlurmOpts
+    most_replicas = MOST_REPLICAS
     ignores = IGNORES
     retry_policies = frozenset({RetryPolicy.APPLICATION, RetryPolicy.REPLICA})
     pushes_states = True
