@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: any free port]"
 )
-@click.option("--allow-submit", is_flag=True, help="Let whoever has the page launch and delete apps, too.")
+@click.option("--allow-submit", is_flag=True, help="Also allow launching and deleting apps from the page.")
 def command(
     console: Console,
     apps: tuple[str, ...],

@@ -115,6 +115,10 @@ def check_role(role: Role) -> None:
     _check_mounts(who, role.mounts)
 
 
+_MOST_BITS = 256
+"""Longer numbers are not written into a message."""
+
+
 def check_replicas(app: AppDef, most: int, backend: str) -> None:
     """Raise ConfigError for an app with more replicas than the backend takes; it is quick for any number."""
     fix = "use fewer replicas, or split the app"
@@ -129,9 +133,6 @@ def check_replicas(app: AppDef, most: int, backend: str) -> None:
 def _count(number: int) -> str:
     """Return a number for a message; Python refuses to write one of thousands of digits."""
     return str(number) if number.bit_length() < _MOST_BITS else f"a number of {number.bit_length()} bits"
-
-
-_MOST_BITS = 256
 
 
 def check_image(role: Role) -> None:

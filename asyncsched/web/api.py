@@ -100,7 +100,7 @@ def guarded(gate: Gate, answer: Handler) -> Handler:
     """Return a handler that checks the access to a request before anything else; a refused request gets no information.
 
     Args:
-        gate: Decides who has access.
+        gate: Checks access.
         answer: Answers a request that may be answered.
     """
 
@@ -139,9 +139,8 @@ async def _told(request: web.Request, answer: Handler) -> web.StreamResponse:
         return _error(409, error)
     except Full as error:
         return _error(503, error)
-    except (ValueError, UsageError) as error:  # errors for a wrong app, option or name are ValueErrors too
-        return _error(400, error)
-    except (InvalidRequestError, NotFoundError) as error:  # a program, an image or a queue does not exist, for example
+    except (ValueError, UsageError, InvalidRequestError, NotFoundError) as error:
+        # The caller's: a wrong app, option or name is a ValueError; a program, an image or a queue may not exist.
         return _error(400, error)
     except AsyncSchedError as error:
         return _error(502, error)

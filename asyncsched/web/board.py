@@ -15,7 +15,7 @@ from asyncsched.web.wire import encoded, row_of
 __all__ = ["Changes", "RowBoard"]
 
 MOST_GONE = 1000
-"""How many removed apps are remembered; a page that more have left since its place, or since it began, begins anew."""
+"""How many removed apps are remembered. A page that missed the removal of more starts anew."""
 _CELLS = 120
 
 
@@ -25,8 +25,7 @@ class Changes(NamedTuple):
     Attributes:
         rows: Apps, as encoded JSON.
         serial: The number of the last change among them.
-        begun: The number of the last removal that the page needs no more: what had gone before it began anew was
-            never in its table.
+        begun: The page needs no removals up to this number: they came before it started anew, or it has them.
         anew: Whether the page must first clear its table.
     """
 
@@ -95,8 +94,8 @@ class RowBoard:
         Args:
             serial: The `serial` of the page's last changes.
             most: The most apps.
-            begun: The `begun` of the page's last changes. A page on its way through the table needs the removals since
-                then, and not those since its `serial`.
+            begun: The `begun` of the page's last changes. It is above `serial` while the page, after it started anew,
+                still fetches the table in pieces.
         """
         begun = max(serial, begun)
         anew = serial == 0 or not self._forgotten <= begun <= self.serial

@@ -28,7 +28,7 @@ class StreamPlace:
     Attributes:
         hub: The server's name; the numbers of another server mean nothing.
         serial: The last change of an app.
-        begun: The last removal of an app that it needs no more.
+        begun: The number up to which it needs no removals of apps.
         tail: The log that the page shows.
         number: The last line of that log.
     """

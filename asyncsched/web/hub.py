@@ -96,7 +96,7 @@ class Message(NamedTuple):
         made_from: The place, and how far apps and the log were.
         data: The message.
         serial: The place's last change of an app, after it.
-        begun: The place's last removal that it needs no more, after it.
+        begun: The number up to which the place needs no removals, after it.
         number: The place's last line, after it.
         is_full: Whether more was waiting.
     """
