@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
-from asyncsched._error_text import quiet
 from asyncsched._loops import AsyncOnly, one_loop
 from asyncsched.errors import UsageError
 
@@ -165,6 +164,8 @@ class SteppedStream(AsyncStream[ItemT_co], Generic[ItemT_co, CoreT]):
         try:
             return await step()
         except asyncio.CancelledError as error:
+            from asyncsched._error_text import quiet  # only a stop needs it
+
             quiet(error, STOPPED)  # the user stopped a notebook cell, which is not an error
             raise
         finally:

@@ -12,12 +12,11 @@ from asyncsched._typing import override
 from asyncsched.logs.line import LogLine
 from asyncsched.runner.convert import AppEvent
 from asyncsched.runner.groups.group import JobGroup
-from asyncsched.runner.groups.job import Job
+from asyncsched.runner.groups.job import Job, JobCounts
 
 if TYPE_CHECKING:
     from asyncsched._bridge import Bridge
     from asyncsched.runner.groups.completed import CompletedJobs
-    from asyncsched.runner.groups.outcome import JobCounts
     from asyncsched.specs.app import AppDef
     from asyncsched.specs.handle import AppHandle
     from asyncsched.specs.state import AppState, AppStatus

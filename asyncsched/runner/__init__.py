@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from asyncsched.runner.groups.completed import CompletedJobs as CompletedJobs
     from asyncsched.runner.groups.group import JobGroup as JobGroup
     from asyncsched.runner.groups.job import Job as Job
-    from asyncsched.runner.groups.outcome import JobCounts as JobCounts
+    from asyncsched.runner.groups.job import JobCounts as JobCounts
     from asyncsched.runner.results import AppList as AppList
     from asyncsched.runner.results import AppStatuses as AppStatuses
     from asyncsched.runner.results import RunnerStatistics as RunnerStatistics
@@ -48,7 +48,7 @@ _HOME = {
     "CompletedJobs": "asyncsched.runner.groups.completed",
     "CompletionStream": "asyncsched.runner.watch",
     "Job": "asyncsched.runner.groups.job",
-    "JobCounts": "asyncsched.runner.groups.outcome",
+    "JobCounts": "asyncsched.runner.groups.job",
     "JobGroup": "asyncsched.runner.groups.group",
     "Runner": "asyncsched.runner.runner",
     "RunnerStatistics": "asyncsched.runner.results",

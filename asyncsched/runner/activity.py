@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from asyncsched._streams import AsyncStream, SteppedStream, StreamCore, Waiter
 from asyncsched._tasks import close_all, outlast
@@ -23,12 +23,6 @@ ROOM = 100
 CLEANUP_TIMEOUT = 10.0
 
 
-class _Failed(NamedTuple):
-    """Stands in the queue for an error that a source has raised."""
-
-    error: Exception
-
-
 class _Reader:
     """Reads one of the two streams ahead, up to the bound."""
 
@@ -43,13 +37,13 @@ class _Reader:
         while True:
             while self.waiting >= ROOM:
                 await self._room.wait()
-            item: Activity | _Failed
+            item: Activity | Exception
             try:
                 item = await anext(self.source)
             except StopAsyncIteration:
                 return
             except Exception as error:  # noqa: BLE001 - it is raised where the next item is asked for
-                item = _Failed(error)
+                item = error
             self.waiting += 1
             self._core.put(item, self)
 
@@ -68,10 +62,10 @@ class _Core(StreamCore):
         super().__init__()
         self._readers = [_Reader(self, states), _Reader(self, lines)]
         self._tasks: list[asyncio.Task[None]] = []
-        self._queue: deque[tuple[Activity | _Failed, _Reader]] = deque()
+        self._queue: deque[tuple[Activity | Exception, _Reader]] = deque()
         self._waiter = Waiter()
 
-    def put(self, item: Activity | _Failed, reader: _Reader) -> None:
+    def put(self, item: Activity | Exception, reader: _Reader) -> None:
         """Add an item for the consumer."""
         self._queue.append((item, reader))
         self._waiter.wake()
@@ -89,8 +83,8 @@ class _Core(StreamCore):
             await self._waiter.wait()
         item, reader = self._queue.popleft()
         reader.taken()
-        if isinstance(item, _Failed):
-            raise item.error
+        if isinstance(item, Exception):
+            raise item
         return item
 
     @override

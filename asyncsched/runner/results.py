@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.feed import FeedStatistics
 from asyncsched.schedulers.responses import ListAppResponse
+from asyncsched.schedulers.state_stream import FeedStatistics
 from asyncsched.specs.handle import AppHandle
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.state import AppStatus

@@ -13,7 +13,6 @@ from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.query import LogSelection
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.convert import app_def_of, status_of
-from asyncsched.runner.group_rows import rows_of_group
 from asyncsched.runner.results import AppList, AppStatuses
 from asyncsched.runner.runner_groups import _GroupingRunner
 from asyncsched.runner.runner_host import RunnerHost
@@ -278,6 +277,8 @@ class Runner(_GroupingRunner, _ManyRunner):
         backend = await self._backends.open(scheduler)
         found = await backend.list(states=states, since=since, limit=limit if group is None else None)
         if group is not None:
+            from asyncsched.runner.group_rows import rows_of_group  # loaded on first use
+
             found = (await rows_of_group(backend, group, found))[:limit]
         budget = budget_of(asyncio.get_running_loop())
         rows: list[ListAppResponse] = []

@@ -27,13 +27,12 @@ from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.query import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogStream
-from asyncsched.schedulers.feed import FeedStatistics, StateFeed
 from asyncsched.schedulers.hooks import OptsT, RequestT
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.shape import check_app_id, check_app_ids, check_rows
-from asyncsched.schedulers.state_stream import StateStream
+from asyncsched.schedulers.state_stream import FeedStatistics, StateStream
 from asyncsched.schedulers.submitting import Submitting
 from asyncsched.specs.run_options import runopts
 from asyncsched.specs.state import AppState
@@ -41,6 +40,7 @@ from asyncsched.specs.stream import Stream
 
 if TYPE_CHECKING:
     from asyncsched.logs.engine import LogSink
+    from asyncsched.schedulers.feed import StateFeed
 
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
@@ -109,6 +109,8 @@ class Scheduler(Submitting[OptsT, RequestT]):
 
     def _states(self) -> StateFeed:
         if self._feed is None:
+            from asyncsched.schedulers.feed import StateFeed  # loaded with the first watch
+
             self._feed = StateFeed(
                 self.backend,
                 self._sweep,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import SharedTask, outlast
@@ -20,35 +19,11 @@ from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.polling import FeedPace
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, fingerprint
 from asyncsched.schedulers.state_reports import Answers, StatePort
-from asyncsched.schedulers.state_stream import StateStream, Subscription
+from asyncsched.schedulers.state_stream import FeedStatistics, StateStream, Subscription
 
-__all__ = ["FeedStatistics", "StateFeed"]
+__all__ = ["StateFeed"]
 
 _log = logging.getLogger("asyncsched.schedulers.feed")
-
-
-class FeedStatistics(NamedTuple):
-    """The statistics of a feed.
-
-    Attributes:
-        apps: Watched apps.
-        watchers: Open streams.
-        calls: Calls of the service, or sweeps over local records, so far.
-        changes: Changes so far.
-        interval: Seconds between two sweeps; 0 if changes are pushed.
-        failures: Failures since the last success.
-        last_error: The newest failure.
-        connected: Whether changes are being pushed now.
-    """
-
-    apps: int
-    watchers: int
-    calls: int
-    changes: int
-    interval: float
-    failures: int
-    last_error: str
-    connected: bool
 
 
 class _App:

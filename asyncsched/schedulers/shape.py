@@ -14,7 +14,6 @@ from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.encodable import half_character
 from asyncsched.specs.given import as_several, is_a, kind, unexpected, words
 from asyncsched.specs.handle import make_app_handle
-from asyncsched.specs.keeping import Keeper
 from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
 from asyncsched.specs.secret import MASK
 from asyncsched.specs.secret_text import replaced
@@ -301,6 +300,8 @@ def _check_env(who: str, env: object) -> None:
         raise _wrong("env", who, "a dict of values by name", kind(env))
     for name, value in cast("Mapping[object, object]", env).items():
         if not isinstance(name, str) or not name or "=" in name:
+            from asyncsched.specs.keeping import Keeper  # only a mistake needs it
+
             shown = Keeper(dict(cast("Mapping[object, object]", env))).name(name) if isinstance(name, str) else name
             raise _wrong("each name in env", who, "a non-empty str without =", repr(shown))
         if not isinstance(value, str):  # it may be a secret, so it is not shown

@@ -1,4 +1,4 @@
-"""`StateStream`: what `watch` returns."""
+"""`StateStream`: what `watch` returns; and the statistics of a watch and of the feed that all watches share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent, own_copy
 from asyncsched.specs.given import as_flat
 
-__all__ = ["StateStream", "Subscription", "WatchStatistics"]
+__all__ = ["FeedStatistics", "StateStream", "Subscription", "WatchStatistics"]
 
 
 class Feed(Protocol):
@@ -24,6 +24,30 @@ class Feed(Protocol):
     def unsubscribe(self, app_id: str, subscription: Subscription) -> None: ...
     def released(self, subscription: Subscription) -> None: ...
     async def settle(self) -> None: ...
+
+
+class FeedStatistics(NamedTuple):
+    """The statistics of a feed.
+
+    Attributes:
+        apps: Watched apps.
+        watchers: Open streams.
+        calls: Calls of the service, or sweeps over local records, so far.
+        changes: Changes so far.
+        interval: Seconds between two sweeps; 0 if changes are pushed.
+        failures: Failures since the last success.
+        last_error: The newest failure.
+        connected: Whether changes are being pushed now.
+    """
+
+    apps: int
+    watchers: int
+    calls: int
+    changes: int
+    interval: float
+    failures: int
+    last_error: str
+    connected: bool
 
 
 class WatchStatistics(NamedTuple):

@@ -15,18 +15,8 @@ from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
 from asyncsched.schedulers.ignored import Notices, find_unknown_macros
 from asyncsched.schedulers.lifetime import Tunables
+from asyncsched.schedulers.request_checks import as_mapping, check_same_app, has_timeout
 from asyncsched.schedulers.shape import check_dryrun, check_replicas, check_workspace
-from asyncsched.schedulers.told import remember, told
-from asyncsched.schedulers.validation import (
-    as_mapping,
-    check_app,
-    check_key,
-    check_same_app,
-    check_secret_refs,
-    digest,
-    digest_of_request,
-    has_timeout,
-)
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -121,6 +111,8 @@ class Submitting(Ending[OptsT, RequestT]):
             )
         check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
+        from asyncsched.schedulers.told import told  # imported late: only submits need it
+
         # A request that was made by hand has no options; it may contain a time limit.
         if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
             self._notices.tell_cost()
@@ -142,6 +134,8 @@ class Submitting(Ending[OptsT, RequestT]):
                 f"the request has the app id {named}, but the dry-run has {made.app_id}",
                 fix="leave out the dry-run's app_id: it comes from the request",
             )
+        from asyncsched.schedulers.validation import digest_of_request  # imported late: only such requests need it
+
         try:
             make_app_handle(self.backend, self.session_name, app_id)
         except MalformedHandleError as error:
@@ -177,7 +171,9 @@ class Submitting(Ending[OptsT, RequestT]):
     async def _dryrun(
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
-        from asyncsched.schedulers.encodable import check_encodable  # imported late: only submits need it
+        from asyncsched.schedulers.encodable import check_encodable  # imported late: only submits need these
+        from asyncsched.schedulers.told import remember
+        from asyncsched.schedulers.validation import check_app, check_key, check_secret_refs, digest
 
         check_app(app)
         if self.most_replicas is not None:

@@ -6,9 +6,9 @@ import dataclasses
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
+from asyncsched.errors import ConfigError
 from asyncsched.schedulers.shape import check_name, check_role, check_roles
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.given import kind
@@ -19,29 +19,14 @@ from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.secret import MASK, SHORTEST_UNDECLARED, Secret, reveal
 from asyncsched.specs.secret_ref import SecretRef
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 __all__ = [
-    "as_mapping",
     "check_app",
     "check_key",
     "check_name",
-    "check_request",
-    "check_same_app",
-    "check_seconds",
     "check_secret_refs",
     "digest",
     "digest_of_request",
-    "has_timeout",
-    "other_app",
 ]
-
-TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
-"""The names of the option `timeout` in backends."""
-
-LONGEST_TIME = 1e9
-"""Thirty years, in seconds; timers do not support longer times."""
 
 _LATER = frozenset({"timeout", "pending_timeout", "platform", "image_platform"})
 """Options that were added after the first release; if unset, they do not change an app's digest, so keys stay valid."""
@@ -199,66 +184,6 @@ def check_key(key: object) -> None:
         given = kind(key) if not isinstance(key, str) else repr(key)
         raise ConfigError(
             f"key must be a non-empty string, got {given}", fix="leave it out, or write one such as 'order-42'"
-        )
-
-
-def as_mapping(options: object) -> dict[str, CfgVal]:
-    """Return the run options of a backend's class as a mapping."""
-    fields = dataclasses.fields(cast("DataclassInstance", options))
-    return {field.name: getattr(options, field.name) for field in fields}
-
-
-def other_app(app_id: str, backend: str) -> ConflictError:
-    """Return the error for an id that belongs to an app with another digest."""
-    return ConflictError(
-        f"another app was submitted as {app_id}",
-        why="its roles or options differ from those of this app",
-        fix="use another key, or delete that app first",
-        backend=backend,
-        operation="submit",
-    )
-
-
-def check_same_app(named: str | None, app_id: str) -> None:
-    """Raise UsageError for a request with another id than its dry-run, because the app could not be found."""
-    if named not in (None, app_id):
-        raise UsageError(
-            f"the request has the app id {named}, but its dry-run has {app_id}",
-            why="the dry-run fixes the id",
-            fix="do not change the id in the request, or dry-run again",
-        )
-
-
-def has_timeout(cfg: Mapping[str, CfgVal]) -> bool:
-    """Return whether these options limit how long an app runs."""
-    return any(cfg.get(name) is not None for name in TIMEOUTS)
-
-
-def check_seconds(option: str, value: float | None, *, least: float | None = None, most: float = LONGEST_TIME) -> None:
-    """Raise RunOptionError for a time out of bounds; None means no limit.
-
-    Args:
-        option: The option's name.
-        value: Its value.
-        least: The shortest time; None for any above 0.
-        most: The longest.
-    """
-    if value is None or (0 < value <= most if least is None else least <= value <= most):
-        return
-    bound = "more than 0" if least is None else f"at least {least:.0f}"
-    raise RunOptionError(
-        f"{option} must be {bound} and at most {most:.0f} seconds, got {value!r}",
-        key=option,
-        fix="write a number of seconds within these bounds, or leave it out",
-    )
-
-
-def check_request(request: object, wanted: type, backend: str) -> None:
-    """Raise UsageError for a request that was made for another backend."""
-    if not isinstance(request, wanted):
-        raise UsageError(
-            f"{backend} needs a {wanted.__name__}, but this request is a {type(request).__name__}",
-            fix="schedule it with the scheduler that it was made for, or dry-run the app again",
         )
 
 

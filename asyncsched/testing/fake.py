@@ -11,13 +11,13 @@ from asyncsched._typing import Doc, override
 from asyncsched.errors import NotFoundError, UnavailableError
 from asyncsched.logs.line import utc
 from asyncsched.logs.query import LogQuery
-from asyncsched.schedulers._common.roles import app_note
+from asyncsched.schedulers._common.app_notes import app_note
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.lifetime import Tunables
+from asyncsched.schedulers.request_checks import check_request, check_seconds, other_app
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers, StatePort
-from asyncsched.schedulers.validation import check_request, check_seconds, other_app
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -43,7 +43,7 @@ IGNORES = {"min_replicas": "all replicas start at once", "mounts": "nothing runs
 Mode = Literal["push", "polled", "hub"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FakeOptions(Value):
     """Run options of every supported type."""
 

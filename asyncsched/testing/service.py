@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.line import utc
-from asyncsched.schedulers._common.roles import app_note, read_app_note
+from asyncsched.schedulers._common.app_notes import app_note, read_app_note
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.result import RESULT_FILE
 from asyncsched.specs.secret import revealed_env

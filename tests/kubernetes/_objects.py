@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from asyncsched.schedulers._common.roles import app_note
+from asyncsched.schedulers._common.app_notes import app_note
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.status_jobs import EventRecord, JobRecord, event_record, job_record
 from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers._common.roles import app_note, read_app_note
+from asyncsched.schedulers._common.app_notes import app_note, read_app_note
 from asyncsched.schedulers.encodable import check_encodable
 from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, Role, Secret, SecretRef

@@ -21,7 +21,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from asyncsched.errors import AsyncSchedError, ConfigError
-from asyncsched.schedulers._common.roles import app_note, note_by_hand, note_of_role, read_app_note, role_of_note
+from asyncsched.schedulers._common.app_notes import app_note, read_app_note
+from asyncsched.schedulers._common.roles import note_by_hand, note_of_role, role_of_note
 from asyncsched.schedulers.aws_batch import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.names_note import note_tags
 from asyncsched.schedulers.aws_batch.names_note import read_note as read_tags

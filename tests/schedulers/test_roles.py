@@ -15,14 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers._common.roles import (
-    app_note,
-    note_of_role,
-    read_app_note,
-    role_of_command,
-    role_of_note,
-    shortened,
-)
+from asyncsched.schedulers._common.app_notes import app_note, read_app_note
+from asyncsched.schedulers._common.roles import note_of_role, role_of_command, role_of_note, shortened
 from asyncsched.schedulers.validation import check_app
 from asyncsched.specs import (
     AppDef,

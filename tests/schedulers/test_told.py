@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers._common.roles import app_note, read_app_note
+from asyncsched.schedulers._common.app_notes import app_note, read_app_note
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
 from asyncsched.schedulers.aws_batch.request import make_request as make_batch_job

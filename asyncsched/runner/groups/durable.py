@@ -16,10 +16,10 @@ from asyncsched.runner.convert import GONE, app_def_of, status_of
 from asyncsched.runner.groups.engine import Engine
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, JobSettings, Phase, phase_of
+from asyncsched.runner.groups.job import Job, Phase, phase_of
 from asyncsched.runner.groups.journal import Attempt, Journal, Past, end_line, plan_line, sent_line
 from asyncsched.runner.groups.outcome import End, Verdict, counts, judge
-from asyncsched.runner.groups.settings import Cfg, CfgOf, GroupSettings
+from asyncsched.runner.groups.settings import Cfg, CfgOf, GroupSettings, JobSettings
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.validation import digest
 from asyncsched.specs.app import AppDef

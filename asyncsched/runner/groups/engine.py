@@ -21,10 +21,10 @@ from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.following import Following
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, JobSettings, Owner, Phase, phase_of
+from asyncsched.runner.groups.job import Job, Owner, Phase, phase_of
 from asyncsched.runner.groups.labels import labelled
 from asyncsched.runner.groups.outcome import End, Verdict
-from asyncsched.runner.groups.settings import AT_ONCE, Cfg, GroupSettings, cfg_of_attempt
+from asyncsched.runner.groups.settings import AT_ONCE, Cfg, GroupSettings, JobSettings, cfg_of_attempt
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle, make_app_handle
 from asyncsched.specs.run_options import runopts

@@ -12,10 +12,10 @@ from functools import partial
 from asyncsched.runner.convert import GONE, AppEvent
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, JobSettings, Phase
+from asyncsched.runner.groups.job import Job, Phase
 from asyncsched.runner.groups.ledger import Ledger
 from asyncsched.runner.groups.outcome import End, Verdict, judge
-from asyncsched.runner.groups.settings import GroupSettings
+from asyncsched.runner.groups.settings import GroupSettings, JobSettings
 from asyncsched.runner.groups.tasks import GroupTasks
 from asyncsched.runner.watch import AppEventStream
 from asyncsched.specs.handle import AppHandle

@@ -17,14 +17,7 @@ from asyncsched.logs.query import LogArguments, LogSelection, check_names
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.groups.completed import CompletedJobs
-from asyncsched.runner.groups.job import Job, JobSettings
-from asyncsched.runner.groups.job_requests import JobRequests
-from asyncsched.runner.groups.leaving import Leaving, failures_of
-from asyncsched.runner.groups.outcome import JobCounts
-from asyncsched.runner.groups.settings import CfgOf, check_cfg, check_timeout, check_whole
-from asyncsched.runner.groups.states import GroupStates
-from asyncsched.schedulers.shape import check_workspace
-from asyncsched.schedulers.validation import check_app
+from asyncsched.runner.groups.job import Job, JobCounts
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.handle import AppHandle
@@ -33,6 +26,7 @@ from asyncsched.specs.state import AppStatus
 if TYPE_CHECKING:
     from asyncsched.runner.groups.engine import Engine
     from asyncsched.runner.groups.keeper import LogKeeper
+    from asyncsched.runner.groups.settings import CfgOf
 
 __all__ = ["JobGroup"]
 
@@ -62,6 +56,9 @@ class JobGroup(AsyncOnly):
     """
 
     def __init__(self, engine: Engine) -> None:
+        from asyncsched.runner.groups.job_requests import JobRequests  # loaded with the first group
+        from asyncsched.runner.groups.leaving import Leaving
+
         self._engine = engine
         self._requests = JobRequests(engine)
         engine.owner = self._requests
@@ -138,23 +135,12 @@ class JobGroup(AsyncOnly):
             raise ClosedError(
                 f"the group {self.name!r} has ended", fix="start jobs inside its block, or make a new one"
             )
+        from asyncsched.schedulers.validation import check_app  # loaded with the first submit
+
         app = adopted(app)
         check_app(app)
         group = self._engine.settings
-        settings = None
-        if not (scheduler is None and cfg is None and workspace is None and retries is None and timeout is None):
-            if retries is not None:
-                check_whole("retries", retries, 0)
-            check_timeout(timeout)
-            check_cfg(cfg)
-            check_workspace(workspace)
-            settings = JobSettings(
-                group.scheduler if scheduler is None else scheduler,
-                group.cfg if cfg is None else cfg,
-                group.workspace if workspace is None else workspace,
-                group.retries if retries is None else retries,
-                group.timeout if timeout is None else timeout,
-            )
+        settings = group.for_job(scheduler, cfg, workspace=workspace, retries=retries, timeout=timeout)
         self._engine.host.check(group.scheduler if settings is None else settings.scheduler)
         self._engine.check_options(settings)
         return self._engine.start(copied(app), name, settings)
@@ -208,6 +194,8 @@ class JobGroup(AsyncOnly):
 
         It includes jobs that start later. It ends when all jobs have ended and their logs were read.
         """
+        from asyncsched.runner.groups.states import GroupStates  # loaded on first use
+
         lines = self.log_lines(should_tail=True, **selection)
         return ActivityStream(GroupStates(self._engine), lines)
 
@@ -232,6 +220,7 @@ class JobGroup(AsyncOnly):
 
             await show(GroupApps(engine, self.__str__), leaves=True)
             return
+        from asyncsched.runner.groups.states import GroupStates
 
         def rows() -> list[tuple[AppHandle, AppStatus | None]]:
             return [(job.attempts[-1], job._last) for job in engine.ledger.jobs if job.attempts]
@@ -287,7 +276,7 @@ class JobGroup(AsyncOnly):
         await self.aclose()
         engine = self._engine
         if self._raises and not engine.was_cancelled and engine.settings.too_many(len(self.failed), len(self.jobs)):
-            raise failures_of(engine)
+            raise self._leaving.failures()
 
     async def _abandon(self, error: BaseException) -> None:
         """End the group because of an exception, which gets notes on what happened to the jobs."""

@@ -18,9 +18,9 @@ from asyncsched.specs.to_plain import JsonValue
 if TYPE_CHECKING:
     from asyncsched.logs.query import LogArguments
     from asyncsched.logs.stream import LogStream
-    from asyncsched.runner.groups.settings import CfgOf
+    from asyncsched.runner.groups.settings import JobSettings
 
-__all__ = ["Job", "JobSettings", "Phase", "phase_of"]
+__all__ = ["Job", "JobCounts", "Phase", "phase_of"]
 
 
 class Phase(Enum):
@@ -46,14 +46,29 @@ def phase_of(state: AppState) -> Phase:
     return {AppState.SUCCEEDED: Phase.DONE, AppState.CANCELLED: Phase.CANCELLED}.get(state, Phase.FAILED)
 
 
-class JobSettings(NamedTuple):
-    """The settings of one job: its own, and its group's for the rest."""
+class JobCounts(NamedTuple):
+    """The number of a group's jobs by phase; the counts sum to the number of jobs.
 
-    scheduler: str
-    cfg: CfgOf
-    workspace: str | None
-    retries: int
-    timeout: float | None
+    Attributes:
+        done: Succeeded.
+        failed: Failed after all retries.
+        cancelled: Cancelled, or never started because the group ended.
+        running: Launched, or being launched.
+        waiting: Waiting for a slot, or to be restarted.
+    """
+
+    done: int
+    failed: int
+    cancelled: int
+    running: int
+    waiting: int
+
+    def __str__(self) -> str:
+        total = sum(self)
+        cancelled = f", {self.cancelled} cancelled" if self.cancelled else ""
+        return (
+            f"{self.done}/{total} done, {self.failed} failed{cancelled}, {self.running} running, {self.waiting} waiting"
+        )
 
 
 class Owner(Protocol):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asyncsched.runner.groups.engine import Engine
     from asyncsched.runner.groups.keeper import LogKeeper
 
-__all__ = ["GRACE", "GRACE_FOR_EACH", "Leaving", "failures_of"]
+__all__ = ["GRACE", "GRACE_FOR_EACH", "Leaving"]
 
 GRACE = 30.0
 GRACE_FOR_EACH = 0.1
@@ -89,14 +89,13 @@ class Leaving:
             ClosedError(f"the group {engine.settings.name!r} was left; nothing more is told of its jobs")
         )
 
-
-def failures_of(engine: Engine) -> ExceptionGroup[AppStatusError]:
-    """Return the error for all failed jobs; its text is that of the first."""
-    errors: list[AppStatusError] = []
-    for job in engine.ledger.failed:
-        try:
-            job.raise_for_status()
-        except AppStatusError as error:
-            errors.append(error)
-    more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-    return ExceptionGroup(f"{errors[0]}{more}", errors)
+    def failures(self) -> ExceptionGroup[AppStatusError]:
+        """Return the error for all failed jobs; its text is that of the first."""
+        errors: list[AppStatusError] = []
+        for job in self._engine.ledger.failed:
+            try:
+                job.raise_for_status()
+            except AppStatusError as error:
+                errors.append(error)
+        more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+        return ExceptionGroup(f"{errors[0]}{more}", errors)

@@ -6,8 +6,7 @@ from typing import Protocol
 
 from asyncsched._streams import for_one
 from asyncsched.errors import ConfigError
-from asyncsched.runner.groups.job import Job, Phase
-from asyncsched.runner.groups.outcome import JobCounts
+from asyncsched.runner.groups.job import Job, JobCounts, Phase
 from asyncsched.runner.groups.settings import check_label
 from asyncsched.specs.state import AppStatus
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from asyncsched.specs.state import AppState, AppStatus, FailureCause
 
-__all__ = ["End", "JobCounts", "Verdict", "counts", "judge"]
+__all__ = ["End", "Verdict", "counts", "judge"]
 
 
 class End(Enum):
@@ -37,31 +37,6 @@ class Verdict(NamedTuple):
     end: End
     status: AppStatus
     timed_out: bool = False
-
-
-class JobCounts(NamedTuple):
-    """The number of a group's jobs by phase; the counts sum to the number of jobs.
-
-    Attributes:
-        done: Succeeded.
-        failed: Failed after all retries.
-        cancelled: Cancelled, or never started because the group ended.
-        running: Launched, or being launched.
-        waiting: Waiting for a slot, or to be restarted.
-    """
-
-    done: int
-    failed: int
-    cancelled: int
-    running: int
-    waiting: int
-
-    def __str__(self) -> str:
-        total = sum(self)
-        cancelled = f", {self.cancelled} cancelled" if self.cancelled else ""
-        return (
-            f"{self.done}/{total} done, {self.failed} failed{cancelled}, {self.running} running, {self.waiting} waiting"
-        )
 
 
 def counts(status: AppStatus) -> bool:

@@ -8,11 +8,11 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, Union, cast
 
 from asyncsched.errors import ConfigError, UsageError
+from asyncsched.schedulers.request_checks import LONGEST_TIME, has_timeout
 from asyncsched.schedulers.shape import check_workspace
-from asyncsched.schedulers.validation import LONGEST_TIME, has_timeout
 from asyncsched.specs.given import unexpected
 from asyncsched.specs.names import make_unique
 from asyncsched.specs.run_options import CfgVal
@@ -28,6 +28,7 @@ __all__ = [
     "Cfg",
     "CfgOf",
     "GroupSettings",
+    "JobSettings",
     "OnFailure",
     "OnLeave",
     "Reuse",
@@ -124,12 +125,47 @@ class GroupSettings:
             keep_logs=None if keep_logs is None else _folder(keep_logs),
         )
 
+    def for_job(
+        self,
+        scheduler: str | None,
+        cfg: CfgOf,
+        *,
+        workspace: str | None,
+        retries: int | None,
+        timeout: float | None,
+    ) -> JobSettings | None:
+        """Check one job's arguments, and take the group's for the rest; None if the job has none of its own."""
+        if scheduler is None and cfg is None and workspace is None and retries is None and timeout is None:
+            return None
+        if retries is not None:
+            check_whole("retries", retries, 0)
+        check_timeout(timeout)
+        check_cfg(cfg)
+        check_workspace(workspace)
+        return JobSettings(
+            self.scheduler if scheduler is None else scheduler,
+            self.cfg if cfg is None else cfg,
+            self.workspace if workspace is None else workspace,
+            self.retries if retries is None else retries,
+            self.timeout if timeout is None else timeout,
+        )
+
     def too_many(self, failures: int, jobs: int) -> bool:
         """Tell whether this many failures among this many jobs end the group."""
         if self.on_failure == "continue":
             return False
         most = self.max_failures or 0
         return failures > (most * jobs if isinstance(most, float) else most)
+
+
+class JobSettings(NamedTuple):
+    """The settings of one job: its own, and its group's for the rest."""
+
+    scheduler: str
+    cfg: CfgOf
+    workspace: str | None
+    retries: int
+    timeout: float | None
 
 
 def cfg_of_attempt(cfg: CfgOf, attempt: int, timeout: float | None, options: type) -> Cfg:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from asyncsched.schedulers._common.untrusted import well_formed
 from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
-from asyncsched.specs.keeping import A_SECRET, Keeper, ToldApp, keeper_of, number_or_null
+from asyncsched.specs.keeping import A_SECRET, Keeper, keeper_of, number_or_null
 from asyncsched.specs.macros import escaped
 from asyncsched.specs.masking import is_hidden
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount, source_of
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 __all__ = [
-    "app_note",
     "given_options",
     "kept_metadata",
     "left_out",
     "made_with_text",
+    "metadata_of_note",
     "note_by_hand",
     "note_of_role",
-    "read_app_note",
     "role_notes",
     "role_of_command",
     "role_of_note",
+    "roles_of_notes",
     "shortened",
 ]
 
@@ -63,12 +63,6 @@ _REASONS = "reasons"
 """The key in a note for the reasons of values that were not kept, if they are not secrets."""
 
 
-def app_note(app: AppDef) -> Note:
-    """Return the note of a whole app: its roles and its metadata."""
-    app = app if isinstance(app, ToldApp) else ToldApp(app)
-    return {"roles": [*role_notes(app)], "metadata": kept_metadata(app)}
-
-
 def kept_metadata(app: AppDef) -> Note:
     """Return an app's metadata, with ``***`` in place of values that are not kept."""
     return {name: str(value) for name, value in keeper_of(app).data(app.metadata).items()}
@@ -85,12 +79,15 @@ def note_of_role(role: Role) -> Note:
     return role_notes(AppDef("", [role]))[0]
 
 
-def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
-    """Return the roles and the metadata of a note."""
-    data = _object(note)
-    roles = [role_of_note(each) for each in _list(data.get("roles"))]
-    metadata = {well_formed(name): _text(value) for name, value in _object(data.get("metadata")).items()}
-    return roles, cast("dict[str, str]", _unhidden(metadata))
+def roles_of_notes(notes: object) -> list[Role]:
+    """Return the roles of the notes of an app."""
+    return [role_of_note(each) for each in _list(notes)]
+
+
+def metadata_of_note(kept: object) -> dict[str, str]:
+    """Return the metadata that `kept_metadata` has kept."""
+    metadata = {well_formed(name): _text(value) for name, value in _object(kept).items()}
+    return cast("dict[str, str]", _unhidden(metadata))
 
 
 def given_options(request: DataclassInstance) -> Iterator[str]:

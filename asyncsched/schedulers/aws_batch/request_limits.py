@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from asyncsched.errors import ConfigError, InvalidRequestError
 from asyncsched.schedulers.aws_batch.options import AWSBatchOpts
+from asyncsched.schedulers.request_checks import check_seconds
 from asyncsched.schedulers.shape import check_image
-from asyncsched.schedulers.validation import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.secret import revealed
 

@@ -47,9 +47,9 @@ from asyncsched.schedulers.aws_batch.submit_images import CREATE, ECR, ecr_login
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
+from asyncsched.schedulers.request_checks import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers
-from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.names import derive_id, make_unique

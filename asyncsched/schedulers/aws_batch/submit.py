@@ -19,7 +19,7 @@ from asyncsched.schedulers.aws_batch.request import BatchJob, to_wire
 from asyncsched.schedulers.aws_batch.request_limits import LATER_TAGS, MAX_SUBMIT_BYTES, MAX_TAGS, size_of
 from asyncsched.schedulers.aws_batch.status_rows import Row, part
 from asyncsched.schedulers.aws_batch.submit_definitions import Definitions
-from asyncsched.schedulers.validation import other_app
+from asyncsched.schedulers.request_checks import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
 
 __all__ = ["DIGEST_TAG", "AWSSubmission"]

@@ -19,7 +19,7 @@ from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.options import DockerOpts
 from asyncsched.schedulers.docker.request_host import make_host_kwargs
 from asyncsched.schedulers.docker.request_wire import make_body, read_command, read_labels
-from asyncsched.schedulers.validation import check_seconds
+from asyncsched.schedulers.request_checks import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.keeping import Keeper, ToldApp

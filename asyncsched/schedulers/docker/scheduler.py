@@ -27,9 +27,9 @@ from asyncsched.schedulers.docker.submit import prepare
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
+from asyncsched.schedulers.request_checks import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers, StatePort
-from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.state import AppState, ReplicaStatus

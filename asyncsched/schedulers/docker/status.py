@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import cast
 
 from asyncsched.schedulers._common.exit_codes import cause_of_code, signal_name, signal_of
-from asyncsched.schedulers._common.roles import read_app_note, role_of_note
+from asyncsched.schedulers._common.roles import metadata_of_note, role_of_note
 from asyncsched.schedulers._common.untrusted import Once
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.status_containers import Container, state_of
@@ -139,7 +139,7 @@ def _role(container: Container) -> Role:
 
 
 def _metadata(container: Container) -> dict[str, str]:
-    return read_app_note({"metadata": _note(container, names.read_metadata_note)})[1]
+    return metadata_of_note(_note(container, names.read_metadata_note))
 
 
 def _note(container: Container, read: Callable[[Mapping[str, object]], object]) -> object:

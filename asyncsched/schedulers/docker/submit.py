@@ -14,7 +14,7 @@ from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.ending_stop import AT_ONCE
 from asyncsched.schedulers.docker.request import DockerContainer, DockerJob, completed, is_user_defined, to_wire
 from asyncsched.schedulers.docker.status_containers import Container, read_container
-from asyncsched.schedulers.validation import other_app
+from asyncsched.schedulers.request_checks import other_app
 from asyncsched.workspace.image_names import is_content_tag
 
 if TYPE_CHECKING:

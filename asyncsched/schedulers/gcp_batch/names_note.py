@@ -10,7 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
-from asyncsched.schedulers._common.roles import app_note, read_app_note, role_notes, shortened
+from asyncsched.schedulers._common.app_notes import app_note, read_app_note
+from asyncsched.schedulers._common.roles import role_notes, shortened
 from asyncsched.schedulers._common.untrusted import (
     LONGEST_JSON,
     Once,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from asyncsched.errors import ConfigError, RunOptionError
 from asyncsched.schedulers.gcp_batch.names import LOCATION, PROJECT
 from asyncsched.schedulers.gcp_batch.options import GCPBatchOpts
-from asyncsched.schedulers.validation import check_seconds
+from asyncsched.schedulers.request_checks import check_seconds
 
 __all__ = ["MAX_HOSTS", "MAX_PARALLEL", "check_options"]
 

@@ -36,9 +36,9 @@ from asyncsched.schedulers.gcp_batch.submit import GOOGLE_REGISTRIES, GCPSubmiss
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra
+from asyncsched.schedulers.request_checks import as_mapping, check_request, other_app
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers
-from asyncsched.schedulers.validation import as_mapping, check_request, other_app
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.run_options import CfgVal

@@ -18,7 +18,7 @@ from asyncsched.schedulers.gcp_batch.request import GCPBatchJob, to_wire
 from asyncsched.schedulers.gcp_batch.request_limits import check_size
 from asyncsched.schedulers.gcp_batch.status import digest_of, request_of
 from asyncsched.schedulers.gcp_batch.status_rows import Row
-from asyncsched.schedulers.validation import other_app
+from asyncsched.schedulers.request_checks import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.workspace.image_names import host_of, token_login
 

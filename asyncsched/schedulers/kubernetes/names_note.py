@@ -8,14 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers._common.roles import (
-    app_note,
-    note_by_hand,
-    read_app_note,
-    role_notes,
-    role_of_note,
-    shortened,
-)
+from asyncsched.schedulers._common.app_notes import app_note, read_app_note
+from asyncsched.schedulers._common.roles import note_by_hand, role_notes, role_of_note, shortened
 from asyncsched.schedulers._common.untrusted import LONGEST_JSON, read_json
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.keeping import Keeper

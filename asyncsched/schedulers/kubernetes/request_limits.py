@@ -13,8 +13,8 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.options import KubernetesOpts
 from asyncsched.schedulers.kubernetes.request_overlay import CONTROLLED
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
+from asyncsched.schedulers.request_checks import check_seconds
 from asyncsched.schedulers.shape import check_image
-from asyncsched.schedulers.validation import check_seconds
 from asyncsched.specs.app import AppDef, Role
 
 __all__ = [

@@ -35,9 +35,9 @@ from asyncsched.schedulers.kubernetes.status import results_of
 from asyncsched.schedulers.kubernetes.submit import KubernetesSubmission, secrets_of, unhurried, validate
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
+from asyncsched.schedulers.request_checks import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers, StatePort
-from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
 from asyncsched.specs.resources_aws import INSTANCE_TYPE

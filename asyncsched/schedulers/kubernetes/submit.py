@@ -18,7 +18,7 @@ from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.request import KubernetesBodies, release_patch
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
 from asyncsched.schedulers.kubernetes.status_pods import items, section, text
-from asyncsched.schedulers.validation import other_app
+from asyncsched.schedulers.request_checks import other_app
 from asyncsched.specs.secret import Secret, reveal
 
 __all__ = ["BACKGROUND", "KubernetesSubmission", "secrets_of", "unhurried", "validate"]

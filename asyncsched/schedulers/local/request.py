@@ -15,11 +15,12 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import app_note, given_options, role_of_command
+from asyncsched.schedulers._common.app_notes import app_note
+from asyncsched.schedulers._common.roles import given_options, role_of_command
 from asyncsched.schedulers.local.images import Fetched, ReplicaParam
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.local.supervisor.formats import RESULT, STATE, WORKSPACE
-from asyncsched.schedulers.validation import check_seconds
+from asyncsched.schedulers.request_checks import check_seconds
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.dryrun import pretty
 from asyncsched.specs.keeping import Keeper, ToldApp

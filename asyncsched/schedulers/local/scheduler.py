@@ -51,9 +51,9 @@ from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord
 from asyncsched.schedulers.local.submit import LocalSubmission
 from asyncsched.schedulers.local.submit_workspace import LocalWorkspaces, directory_of
+from asyncsched.schedulers.request_checks import as_mapping, check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers, StatePort
-from asyncsched.schedulers.validation import as_mapping, check_request
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.state import AppState, ReplicaStatus

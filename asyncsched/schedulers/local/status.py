@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from asyncsched.logs.line import utc
+from asyncsched.schedulers._common.app_notes import read_app_note
 from asyncsched.schedulers._common.exit_codes import signal_name
-from asyncsched.schedulers._common.roles import read_app_note
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, ReplicaRecord
 from asyncsched.schedulers.local.supervisor.formats import NOT_EXECUTED
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse

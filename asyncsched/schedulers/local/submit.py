@@ -15,7 +15,7 @@ from asyncsched.schedulers.local.lookup import Apps
 from asyncsched.schedulers.local.request import PopenRequest
 from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, parse_record
-from asyncsched.schedulers.validation import other_app
+from asyncsched.schedulers.request_checks import other_app
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.masking import find_secrets
 from asyncsched.specs.secret import redact

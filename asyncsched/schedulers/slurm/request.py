@@ -13,7 +13,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from asyncsched.errors import InvalidRequestError, RunOptionError
-from asyncsched.schedulers._common.roles import app_note, given_options, made_with_text, role_of_command
+from asyncsched.schedulers._common.app_notes import app_note
+from asyncsched.schedulers._common.roles import given_options, made_with_text, role_of_command
 from asyncsched.schedulers.shape import check_image
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.options import SlurmOpts

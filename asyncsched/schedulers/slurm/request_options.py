@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from asyncsched.errors import RunOptionError
+from asyncsched.schedulers.request_checks import check_seconds
 from asyncsched.schedulers.slurm.options import SlurmOpts
-from asyncsched.schedulers.validation import check_seconds
 
 __all__ = ["OURS", "check_options", "of_a_component", "of_the_job"]
 

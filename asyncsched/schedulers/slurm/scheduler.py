@@ -18,6 +18,7 @@ from asyncsched.schedulers._common.working_directory import working_directory
 from asyncsched.schedulers.api import Scheduler
 from asyncsched.schedulers.ignored import kept_by_submitter
 from asyncsched.schedulers.lifetime import Tunables
+from asyncsched.schedulers.request_checks import check_request
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import ending, names
 from asyncsched.schedulers.slurm.changes import SlurmStateReader
@@ -29,7 +30,6 @@ from asyncsched.schedulers.slurm.options import SlurmOpts
 from asyncsched.schedulers.slurm.request import SlurmJob, make_request, to_wire
 from asyncsched.schedulers.slurm.submit import SlurmSubmission, SlurmWorkspaces, check, check_prolog
 from asyncsched.schedulers.state_reports import Answers, StatePort
-from asyncsched.schedulers.validation import check_request
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored, WorkspacePlan
 from asyncsched.specs.state import AppState, ReplicaStatus

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from asyncsched.logs.line import utc
+from asyncsched.schedulers._common.app_notes import read_app_note
 from asyncsched.schedulers._common.exit_codes import BY_SIGNAL, cause_of_code, signal_name, signal_of
-from asyncsched.schedulers._common.roles import read_app_note
 from asyncsched.schedulers._common.untrusted import Once, shown, well_formed
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm.names import NOT_OURS

@@ -18,6 +18,7 @@ from asyncsched._typing import override
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, RunOptionError, SchedulerError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.copies import CopiedWorkspaces
+from asyncsched.schedulers.request_checks import other_app
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
 from asyncsched.schedulers.slurm.errors import BACKEND, being_submitted, translate, unwritable
@@ -25,7 +26,6 @@ from asyncsched.schedulers.slurm.lookup import AppLinks, mark, remove_tree, writ
 from asyncsched.schedulers.slurm.lookup_places import check_own, provide_place
 from asyncsched.schedulers.slurm.request import SlurmSubmitFiles
 from asyncsched.schedulers.slurm.status import alive
-from asyncsched.schedulers.validation import other_app
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.specs.run_options import CfgVal
 
