@@ -19,7 +19,10 @@ LONGEST = 256
 
 # Terminals treat the characters U+0080 to U+009F, such as NEL, like ESC and a letter.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-_IN_ONE_LINE = r"[\x00-\x1f\x7f-\x9f]"
+# Characters that turn the direction of text, with which a name can show as another one.
+_DIRECTION = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_SHOWN = rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_DIRECTION}]"
+_SHOWN_IN_ONE_LINE = rf"[\x00-\x1f\x7f-\x9f{_DIRECTION}]"
 _LINE_END = r"\r+(?=\n)"
 
 _SEQUENCE = (
@@ -41,17 +44,21 @@ _BELOW = r"\x1b\[0?J"
 def visible(text: str, *, one_line: bool = False) -> str:
     r"""Return the text with each control character as ``\x1b``: what it says is read, and not obeyed.
 
+    So are characters that turn the direction of text.
+
     Args:
         text: Anything.
         one_line: Whether it has to stay on one line; otherwise ends of lines and tabs are kept.
     """
     if text.isprintable() or (not one_line and text.replace("\n", "").isprintable()):
         return text
-    return re.sub(_IN_ONE_LINE, _written, text) if one_line else re.sub(_CONTROL, _written, re.sub(_LINE_END, "", text))
+    if one_line:
+        return re.sub(_SHOWN_IN_ONE_LINE, _written, text)
+    return re.sub(_SHOWN, _written, re.sub(_LINE_END, "", text))
 
 
 def _written(match: re.Match[str]) -> str:
-    return f"\\x{ord(match[0]):02x}"
+    return ascii(match[0])[1:-1] if ord(match[0]) > 0x9F else f"\\x{ord(match[0]):02x}"
 
 
 class Cleaner:

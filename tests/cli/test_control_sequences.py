@@ -14,6 +14,8 @@ from asyncsched.cli.control_sequences import RESET, Cleaner, visible
 COLORS = re.compile(r"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
+DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
 PIECES = st.one_of(
     st.sampled_from([
         "\x1b", "[", "]", "m", "31", ";", "?", ">", " ", "\x07", "\\", "\x1b\\", "\x9b", "\x9c", "\x9d", "\x90", "P",
@@ -45,9 +47,19 @@ def test_cleaning_twice_is_cleaning_once(text: str, moves: bool) -> None:
     assert visible(text) == visible(visible(text))
 
 
-@given(st.text(st.characters(exclude_categories=["Cc"], include_characters="\t\n")), st.booleans())
+@given(
+    st.text(st.characters(exclude_categories=["Cc"], exclude_characters=DIRECTIONS, include_characters="\t\n")),
+    st.booleans(),
+)
 def test_text_without_controls_is_untouched(text: str, moves: bool) -> None:
     assert text == cleaned(text, moves=moves) == visible(text)
+
+
+@given(st.text(st.sampled_from(f"a{DIRECTIONS}")))
+def test_a_name_cannot_show_as_another_one_by_turning_its_direction(name: str) -> None:
+    assert not set(visible(name)) & {*DIRECTIONS}
+    assert visible(name) == visible(name, one_line=True)
+    assert name == cleaned(name), "a replica may write in any script"
 
 
 @given(st.lists(TEXTS, max_size=4), st.lists(st.integers(0, 60)), st.booleans())
@@ -134,5 +146,6 @@ def test_what_never_ends_is_not_kept() -> None:
 
 def test_our_own_words_are_readable() -> None:
     assert r"n\x1b]0;t\x07 a" == visible("n\x1b]0;t\x07 a")
+    assert r"a\u202eb" == visible("a\u202eb")
     assert "a\n\tb\nc" == visible("a\r\n\tb\nc")
     assert r"a\x0db\x0ac\x09\x9b" == visible("a\rb\nc\t\x9b", one_line=True)
