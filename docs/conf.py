@@ -64,9 +64,16 @@ def plain_defaults(
     if arguments is not None:
         arguments = re.sub(r"(?<==)( ?)(<factory>|<function [^\s,]*>)", r"\1...", arguments)
         arguments = re.sub(r"\b([A-Z_]+) \(\d+\)", r"\1", arguments)
+        arguments = arguments.replace("*surplus: Never", "*")  # it is there for a better error
     return arguments, returned
+
+
+def public_bases(app: Sphinx, name: str, cls: object, options: object, bases: list[object]) -> None:
+    """Leave out bases that are only parts of the class: their members are described with it."""
+    bases[:] = [base for base in bases if not getattr(base, "__name__", "").startswith("_")] or [object]
 
 
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", plain_defaults)
+    app.connect("autodoc-process-bases", public_bases)
     app.connect("autodoc-skip-member", skip_fields)

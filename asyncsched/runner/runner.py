@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Never, Unpack
 
+from asyncsched._parts import whole
 from asyncsched._tasks import gather_bounded
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.query import LogSelection
 from asyncsched.runner.activity import ActivityStream
 from asyncsched.runner.convert import app_def_of, status_of
 from asyncsched.runner.results import AppList, AppStatuses
+from asyncsched.runner.runner_base import _RunnerBase
 from asyncsched.runner.runner_groups import _GroupingRunner
 from asyncsched.runner.runner_host import RunnerHost
 from asyncsched.runner.runner_many import _ManyRunner
@@ -29,6 +31,7 @@ from asyncsched.specs.state import AppState, AppStatus
 __all__ = ["Runner", "get_runner"]
 
 
+@whole(_RunnerBase)
 class Runner(_GroupingRunner, _ManyRunner):
     """Launches, watches, reads and stops apps on several schedulers.
 

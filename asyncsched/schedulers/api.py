@@ -22,12 +22,13 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
+from asyncsched._parts import whole
 from asyncsched._streams import for_one
 from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.query import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogStream
-from asyncsched.schedulers.hooks import OptsT, RequestT
+from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
 
+@whole(SchedulerHooks)
 class Scheduler(Submitting[OptsT, RequestT]):
     """A place where apps run. Operations are coroutines; logs and states are async generators.
 
