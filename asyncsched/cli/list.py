@@ -10,7 +10,7 @@ import click
 from asyncsched.cli.console import Console
 from asyncsched.cli.control_sequences import visible
 from asyncsched.cli.times import moment
-from asyncsched.cli.verb import scheduler_option, verb
+from asyncsched.cli.verb import Whole, scheduler_option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ _ALL = _Choice(scheduler=None, states=None, since=None, name=None, session=None,
 @click.option("--name", metavar="NAME", help="Only apps with this name, or a pattern such as 'train-*'.")
 @click.option("--session", metavar="SESSION", help="Only apps submitted in this session.")
 @click.option("--group", metavar="KEY", help="Only apps in this group.")
-@click.option("-n", "--limit", type=click.IntRange(min=1),
+@click.option("-n", "--limit", type=Whole(min=1), metavar="N",
               help=f"Show at most this many, the newest.  [default: {LIMIT}; with -o json all]")  # fmt: skip
 def command(console: Console, **options: Any) -> int:
     """List the apps submitted through asyncsched, newest first.

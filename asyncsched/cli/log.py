@@ -11,7 +11,7 @@ import click
 
 from asyncsched.cli.console import Console
 from asyncsched.cli.times import moment
-from asyncsched.cli.verb import verb, with_apps_and_parts, with_groups
+from asyncsched.cli.verb import Whole, verb, with_apps_and_parts, with_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def _regex(_ctx: click.Context, _param: click.Parameter, text: str | None) -> st
 @click.option("-f", "-t", "--follow", is_flag=True, help="Follow the logs until the apps have ended.")
 @click.option("--since", type=moment, metavar="TIME", help="Only lines since this time: 5m (ago), or 2030-12-31T23:59.")
 @click.option("--until", type=moment, metavar="TIME", help="Only lines before this time.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Start with the last N lines of each replica.")
+@click.option("--tail", type=Whole(min=0), metavar="N", help="Start with the last N lines of each replica.")
 @click.option("--regex", metavar="RE", callback=_regex, help="Only lines that match this regular expression.")
 @click.option("--streams", type=click.Choice(["stdout", "stderr", "combined"]), help="Only this stream.")
 @click.option("--timestamps", is_flag=True, help="Start each line with the local time at which it was written.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import Verb, completer, configured, verb
+from asyncsched.cli.verb import Verb, Whole, completer, configured, verb
 from asyncsched.schedulers.registry import begin_ahead, get_default_scheduler_name
 
 if TYPE_CHECKING:
@@ -105,16 +105,16 @@ class _Run(Verb):
 @click.option(
     "--matrix", multiple=True, metavar="NAME=A,B,...", help="Run a job for each value, or combination of values."
 )
-@click.option("--limit", type=click.IntRange(min=1), help="With --matrix: how many jobs run at a time.")
+@click.option("--limit", type=Whole(min=1), metavar="N", help="With --matrix: how many jobs run at a time.")
 @click.option("--group", metavar="KEY", help="With --matrix: name the group; the same key continues it.")
 @click.option("-y", "--yes", is_flag=True, help="With --matrix: do not ask for confirmation.")
 @click.option("--component", metavar="COMPONENT", hidden=True, help="The component to run if none is named.")
-@click.option("--replicas", type=click.IntRange(min=1), help="With --: how many replicas.")
+@click.option("--replicas", type=Whole(min=1), metavar="N", help="With --: how many replicas.")
 @click.option("--image", help="With --: the image to run in.")
 @click.option("--name", help="With --: the app's name.  [default: the command's]")
-@click.option("--cpu", type=click.IntRange(min=1), help="With --: processors for each replica.")
-@click.option("--memMB", "memmb", type=click.IntRange(min=1), help="With --: memory for each replica, in MB.")
-@click.option("--gpu", type=click.IntRange(min=0), help="With --: GPUs for each replica.")
+@click.option("--cpu", type=Whole(min=1), metavar="N", help="With --: processors for each replica.")
+@click.option("--memMB", "memmb", type=Whole(min=1), metavar="N", help="With --: memory for each replica, in MB.")
+@click.option("--gpu", type=Whole(min=0), metavar="N", help="With --: GPUs for each replica.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="With --: an environment variable; may be repeated.")
 @click.argument(
     "words",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Verb",
+    "Whole",
     "completer",
     "configured",
     "named_or_asked",
@@ -27,6 +28,12 @@ __all__ = [
 ]
 
 P = ParamSpec("P")
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"
 
 
 class Verb(click.Command):
@@ -41,6 +48,14 @@ class Verb(click.Command):
         if self.is_configurable and not self.asks_for_help(args) and not extra.get("resilient_parsing"):
             extra["default_map"] = self._defaults((parent and parent.find_object(Console)) or Console())
         return super().make_context(info_name, args, parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse them; an error of click's parser knows the command, too."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
 
     def asks_for_help(self, args: list[str]) -> bool:
         """Tell whether only help is asked for, which must work without a valid configuration."""

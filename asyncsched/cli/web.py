@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from asyncsched.cli.console import Console
-from asyncsched.cli.verb import verb, with_apps, with_groups
+from asyncsched.cli.verb import Whole, verb, with_apps, with_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ __all__ = ["command"]
 @with_apps
 @with_groups
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: any free port]"
+    "--port", type=Whole(0, 65535), metavar="PORT", default=0, help="The port to listen on.  [default: any free port]"
 )
 @click.option("--allow-submit", is_flag=True, help="Also allow launching and deleting apps from the page.")
 def command(

@@ -215,7 +215,7 @@ def test_configured_mistakes_name_their_line(cli: Cli) -> None:
         ),
         (
             "[command.run]\nreplicas = 'x'\n",
-            "`replicas` of the command run: 'x' is not a valid integer range (from ./asyncsched.toml:2)\n"
+            "`replicas` of the command run: 'x' is not a valid whole number (from ./asyncsched.toml:2)\n"
             "  fix: see asyncsched run --help\n",
         ),
     ],

@@ -93,6 +93,19 @@ def test_the_command_that_is_offered_works_in_a_shell(cli: Cli, words: list[str]
     assert fix == told(cli, "run", *words)[-1]
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("run -cfg", "option '-cfg' requires an argument"),
+        ("run --replicas x -- ls", "invalid value for '--replicas': 'x' is not a valid whole number"),
+        ("list -n", "option '-n' requires an argument"),
+        ("log --tail -1", "invalid value for '--tail': -1 is not in the range x>=0"),
+    ],
+)
+def test_a_wrong_option_leads_to_the_help_of_its_command(cli: Cli, line: str, error: str) -> None:
+    assert [f"error: {error}", f"  fix: see asyncsched {line.split(maxsplit=1)[0]} --help"] == told(cli, *line.split())
+
+
 @pytest.mark.parametrize("verb", [["list"], ["run", "--", "echo", "hi"], ["run", "jobs.py:sweep"], ["status", "x"]])
 def test_a_working_directory_that_was_removed(cli: Cli, verb: list[str]) -> None:
     assert [
