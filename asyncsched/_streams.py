@@ -6,6 +6,7 @@ import abc
 import asyncio
 import contextlib
 import copy
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
@@ -164,9 +165,10 @@ class SteppedStream(AsyncStream[ItemT_co], Generic[ItemT_co, CoreT]):
         try:
             return await step()
         except asyncio.CancelledError as error:
-            from asyncsched._error_text import quiet  # only a stop needs it
+            if "IPython" in sys.modules:  # the user may have stopped a notebook's cell, which is not an error
+                from asyncsched._error_text import quiet
 
-            quiet(error, STOPPED)  # the user stopped a notebook cell, which is not an error
+                quiet(error, STOPPED)
             raise
         finally:
             self._stepping = False

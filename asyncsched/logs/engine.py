@@ -221,6 +221,10 @@ class LogCore(StreamCore):
             while merge.live:
                 self._drained.clear()
                 await self._drained.wait()
+        except asyncio.CancelledError:
+            if not self.closed:
+                raise
+            # Cancelled by `_detach`. A task that ends by it would keep the error, and with it frames, for each stream.
         finally:
             closing = [*self._closer.take(), *(source.aclose() for source in merge.sources)]
             await close_all(closing, self.cleanup_timeout)

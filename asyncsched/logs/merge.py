@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from asyncsched._streams import Waiter
@@ -86,10 +86,9 @@ class Merge:
             self._fresh.append(cursor)
             self.notify()
 
-    async def wait(self) -> None:
-        """Wait until something may be ready; cancelling it loses nothing."""
-        if not self.ready:
-            await self._waiter.wait()
+    def wait(self) -> Awaitable[None]:
+        """Return what waits until something may be ready, if nothing is; cancelling it loses nothing."""
+        return self._waiter.wait()
 
     def turn(self, limit: int) -> Sequence[LogLine]:
         """Return at most `limit` lines of the next source.
