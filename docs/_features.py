@@ -19,7 +19,7 @@ from asyncsched.schedulers import Scheduler, Stream, get_scheduler
 from asyncsched.schedulers.hooks import SchedulerHooks
 from asyncsched.schedulers.ignored import FIELDS
 from asyncsched.schedulers.registry import find_built_in, known_names
-from asyncsched.schedulers.validation import TIMEOUTS
+from asyncsched.schedulers.request_checks import TIMEOUTS
 from asyncsched.specs import RetryPolicy
 
 AnyScheduler = Scheduler[Any, Any]

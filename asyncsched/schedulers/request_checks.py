@@ -12,7 +12,16 @@ from asyncsched.specs.run_options import CfgVal
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["LONGEST_TIME", "as_mapping", "check_request", "check_same_app", "check_seconds", "has_timeout", "other_app"]
+__all__ = [
+    "LONGEST_TIME",
+    "TIMEOUTS",
+    "as_mapping",
+    "check_request",
+    "check_same_app",
+    "check_seconds",
+    "has_timeout",
+    "other_app",
+]
 
 TIMEOUTS = frozenset({"timeout", "timeout_s", "max_run_duration", "time"})
 """The names of the option `timeout` in backends."""
