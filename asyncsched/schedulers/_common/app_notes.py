@@ -24,5 +24,5 @@ def read_app_note(note: object) -> tuple[list[Role], dict[str, str]]:
     """Return the roles and the metadata of a note."""
     from asyncsched.schedulers._common.roles import metadata_of_note, roles_of_notes  # loaded with the first note
 
-    data = cast("Mapping[str, object]", note) if isinstance(note, Mapping) else {}
+    data: Mapping[str, object] = cast("Mapping[str, object]", note) if isinstance(note, Mapping) else {}
     return roles_of_notes(data.get("roles")), metadata_of_note(data.get("metadata"))
