@@ -47,6 +47,13 @@ PACKAGES = (
     "asyncsched.components",
     "asyncsched.clock",
     "asyncsched.sync",
+    "asyncsched.schedulers.local",
+    "asyncsched.schedulers.docker",
+    "asyncsched.schedulers.slurm",
+    "asyncsched.schedulers.kubernetes",
+    "asyncsched.schedulers.aws_batch",
+    "asyncsched.schedulers.gcp_batch",
+    "asyncsched.runner.config",
 )
 """What is public, in the order in which a name that several packages offer finds its place."""
 

@@ -78,10 +78,10 @@ class BatchJob:
         name: The job's unique name.
         queue: The queue, by name or ARN.
         share_id: The share identifier, for a queue with a fair-share policy.
-        job_def: The complete job definition, as for `RegisterJobDefinition`. The parts that differ between runs are
+        job_def: The complete job definition, as for ``RegisterJobDefinition``. The parts that differ between runs are
             sent with the submit, so that definitions can be reused.
         images_to_push: Local images, with the repository and tag to push each to first.
-        submit: More parameters of `SubmitJob`.
+        submit: More parameters of ``SubmitJob``.
         location: Region, profile and endpoint, if they differ from the scheduler's.
         reuse: Whether other apps may use the definition too.
         create_repository: Whether to create missing ECR repositories of `images_to_push`.
@@ -204,7 +204,7 @@ def app_id_of(job: BatchJob) -> str:
 
 
 def definition_to_wire(job: BatchJob) -> Json:
-    """Return the parameters of `RegisterJobDefinition`: the parts that do not differ between runs."""
+    """Return the parameters of ``RegisterJobDefinition``: the parts that do not differ between runs."""
     definition = {key: value for key, value in copy.deepcopy(job.job_def).items() if key not in _KNOWN_TO_SUBMIT}
     for container in _containers(definition):
         if _is_too_long(container):
@@ -218,7 +218,7 @@ def definition_to_wire(job: BatchJob) -> Json:
 
 
 def to_wire(job: BatchJob, definition: str) -> Json:
-    """Return the parameters of `SubmitJob`; `definition` is the name and revision, or the ARN."""
+    """Return the parameters of ``SubmitJob``; `definition` is the name and revision, or the ARN."""
     _check_overrides(job)
     request: Json = {"jobName": job.name, "jobQueue": job.queue, "jobDefinition": definition, **job.submit}
     request |= {key: job.job_def[key] for key in _KNOWN_TO_SUBMIT if key in job.job_def}
