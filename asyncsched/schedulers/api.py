@@ -28,8 +28,8 @@ from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.query import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogStream
-from asyncsched.schedulers.hooks import OptsT, RequestT, SchedulerHooks
-from asyncsched.schedulers.lifetime import Tunables
+from asyncsched.schedulers.hooks import OptsT, RequestT
+from asyncsched.schedulers.lifetime import SchedulerBounds, Tunables
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.shape import check_app_id, check_app_ids, check_rows
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Scheduler", "filter_regex", "split_lines", "split_lines_iterator"]
 
 
-@whole(SchedulerHooks)
+@whole(SchedulerBounds)
 class Scheduler(Submitting[OptsT, RequestT]):
     """A place where apps run. Operations are coroutines; logs and states are async generators.
 

@@ -12,6 +12,7 @@ from asyncsched._loops import AsyncOnly, one_loop
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, LeftBehind, SchedulerError, UnavailableError
+from asyncsched.schedulers.request_checks import check_tunable
 from asyncsched.schedulers.shape import check_app_id, check_session
 
 __all__ = ["SchedulerBounds", "Tunables"]
@@ -44,6 +45,9 @@ class SchedulerBounds(AsyncOnly):
         clock: Clock | None = None,
     ) -> None:
         check_session(session_name)  # otherwise apps would run without a valid handle
+        times = {"request_timeout": request_timeout, "retry_for": retry_for, "cleanup_timeout": cleanup_timeout}
+        for name, value in times.items():
+            check_tunable(name, value)
         self.backend = backend
         self.session_name = session_name
         self.request_timeout = request_timeout

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from asyncsched.errors import ConflictError, RunOptionError, UsageError
+from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
 from asyncsched.specs.run_options import CfgVal
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "check_request",
     "check_same_app",
     "check_seconds",
+    "check_tunable",
     "has_timeout",
     "other_app",
 ]
@@ -79,6 +80,15 @@ def check_seconds(option: str, value: float | None, *, least: float | None = Non
         key=option,
         fix="write a number of seconds within these bounds, or leave it out",
     )
+
+
+def check_tunable(name: str, value: object) -> None:
+    """Raise ConfigError unless a scheduler's tunable is a number of seconds that timers support."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LONGEST_TIME:
+        raise ConfigError(
+            f"{name} must be a number of seconds from 0 to {LONGEST_TIME:.0f}, got {value!r}",
+            fix=f"write {name}=60.0, for example",
+        )
 
 
 def check_request(request: object, wanted: type, backend: str) -> None:
