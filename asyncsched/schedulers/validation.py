@@ -12,6 +12,7 @@ from asyncsched.errors import ConfigError
 from asyncsched.schedulers.shape import check_name, check_role, check_roles
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.given import kind
+from asyncsched.specs.encodable import half_character
 from asyncsched.specs.keeping import Keeper, secrets_in
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept
@@ -179,12 +180,14 @@ def check_secret_refs(app: AppDef, backend: str) -> None:
 
 
 def check_key(key: object) -> None:
-    """Raise ConfigError for a key that is not a non-empty str, such as the value of an unset variable."""
+    """Raise ConfigError for a key that is not a non-empty str, such as the value of an unset variable, or not UTF-8."""
     if key is not None and not (isinstance(key, str) and key):
         given = kind(key) if not isinstance(key, str) else repr(key)
         raise ConfigError(
             f"key must be a non-empty string, got {given}", fix="leave it out, or write one such as 'order-42'"
         )
+    if key is not None and (half := half_character(key)):
+        raise ConfigError(f"key must be text that UTF-8 can encode, got {key!r}", why=half)
 
 
 def digest(app: AppDef, cfg: Mapping[str, CfgVal], workspace: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -149,6 +149,13 @@ async def test_a_key_is_a_text_that_names_something(rig: Rig, key: str) -> None:
     assert not rig.push.calls
 
 
+async def test_a_key_is_a_text_that_services_accept(rig: Rig) -> None:
+    with pytest.raises(ValueError, match=r"key must be text that UTF-8 can encode, got 'a\\ud800'"):
+        await rig.runner.run(app(), "push", key="a\ud800")
+
+    assert not rig.push.calls
+
+
 async def test_a_dryrun_changes_nothing_and_is_scheduled_once_as_it_was_edited(rig: Rig) -> None:
     info = await rig.runner.dryrun(app(), "push", {"queue": "fast"})
 
