@@ -13,7 +13,7 @@
      │   └─ MissingExtraError (ModuleNotFoundError)  an optional package is not installed
      ├─ UnknownAppError (LookupError)         no such app, role or replica
      ├─ AppStatusError                        an app did not end in the expected state
-     ├─ WaitTimeoutError (TimeoutError)       apps that were waited for have not ended in time; they run on
+     ├─ WaitTimeoutError (TimeoutError)       apps that were waited for have not ended in time, and are still running
      ├─ UsageError (RuntimeError)             the library was called in a way that cannot work
      │   ├─ ClosedError                       the object has been closed
      │   └─ WrongLoopError                    the object belongs to another event loop
@@ -31,7 +31,7 @@
 Each has *what* happened, *why*, and what to do next (*fix*). A vendor's exception is its ``__cause__`` and never leaves
 a backend by itself. All of them can be pickled.
 
-Four have an alias, their name in the TorchX documents, for existing ``except`` clauses:
+Four have an alias, their name in TorchX's documentation, for existing ``except`` clauses:
 `InvalidRunConfigException` (`RunOptionError`), `MalformedAppHandleException` (`MalformedHandleError`),
 `UnknownAppException` (`UnknownAppError`) and `UnknownSchedulerException` (`UnknownSchedulerError`).
 """
@@ -177,7 +177,7 @@ class AppStatusError(AsyncSchedError):
 
 
 class WaitTimeoutError(AsyncSchedError, TimeoutError):
-    """Apps that were waited for have not ended in time; they run on. Notes have their last statuses."""
+    """Apps that were waited for have not ended in time, and are still running. Notes have their last statuses."""
 
 
 class UsageError(AsyncSchedError, RuntimeError):

@@ -63,8 +63,8 @@ _UNKNOWN = "asyncsched.cli.main.unknown"
 EXAMPLES = """\
 Run programs here and on clusters, follow and stop them.
 
-  asyncsched run -- python train.py   show what it writes
-  asyncsched list                     what was launched
+  asyncsched run -- python train.py   run a program, show its output
+  asyncsched list                     list what was launched
   asyncsched log -f APP               follow an app
 
 asyncsched --help lists all commands."""

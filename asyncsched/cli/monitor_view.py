@@ -31,7 +31,7 @@ async def monitor(
     if console.format == "table" and can_show():
         return await _in_table(console, runner, targets, only, with_ended)
     found = await (find_apps(console, runner, targets) if targets else _all(console, runner, only, with_ended))
-    if found.apps and console.format == "table":
+    if console.format == "table" and (found.apps or is_at_terminal()):
         console.say(_why_lines())
     return await watch_found(console, runner, found)
 

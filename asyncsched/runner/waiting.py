@@ -118,7 +118,7 @@ def _late(left: list[tuple[AppHandle, AppStatus | None]], timeout: float | None)
     states = Counter("not known yet" if status is None else status.state.name for _, status in left)
     one = len(left) == 1
     why = f"it is {next(iter(states))}" if one else ", ".join(f"{count} {state}" for state, count in states.items())
-    fix = f"{'it runs' if one else 'they run'} on: wait again, or longer"
+    fix = f"{'it is' if one else 'they are'} still running: wait again, or longer"
     error = WaitTimeoutError(f"{which} did not end within {timeout:g} s", why=why, fix=fix)
     for handle, status in islice(left, NOTED):
         error.add_note(f"The last status of {handle}: {status or 'not known yet'}")

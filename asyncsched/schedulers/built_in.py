@@ -11,7 +11,7 @@ class BuiltIn:
     Attributes:
         module: Its module.
         extra: The extra of asyncsched that it needs, if any.
-        package: The package of that extra whose presence shows that the extra is installed.
+        package: The module of that extra whose presence shows that the extra is installed.
         begins_ahead: Whether preparations can begin before the first submit.
         parameters: The parameters of its factory that can be set in a configuration file.
         takes: All parameters of its factory except `Tunables`.
@@ -72,7 +72,7 @@ BUILT_IN: dict[str, BuiltIn] = {
     "gcp_batch": BuiltIn(
         "asyncsched.schedulers.gcp_batch",
         "gcp",
-        "gcloud",
+        "gcloud.aio.auth",
         takes_workspace=True,
         parameters=("credentials_file", "impersonate", "quota_project"),
         takes=(*_GCP_ACCOUNT, "limits", "reads_per_minute", *_GCP_LOGS, "replica_detail"),

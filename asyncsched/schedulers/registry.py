@@ -124,7 +124,7 @@ def check_package(needed_by: str, package: str, extra: str) -> None:
     """Raise MissingExtraError, with the command that installs it, if a package is not installed."""
     if not _is_there(package):
         raise MissingExtraError(
-            f"{needed_by} needs the package {package}",
+            f"{needed_by} needs the package {package.replace('.', '-')}",
             why="it is not installed",
             fix=f"pip install 'asyncsched[{extra}]'",
         )

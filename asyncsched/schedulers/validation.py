@@ -11,8 +11,8 @@ from typing import cast
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.shape import check_name, check_role, check_roles
 from asyncsched.specs.app import AppDef, Role
-from asyncsched.specs.given import kind
 from asyncsched.specs.encodable import half_character
+from asyncsched.specs.given import kind
 from asyncsched.specs.keeping import Keeper, secrets_in
 from asyncsched.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from asyncsched.specs.not_kept import NOT_KEPT, NotKept

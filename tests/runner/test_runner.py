@@ -231,7 +231,7 @@ async def test_wait_gives_up_at_its_timeout_with_the_last_status(rig: Rig) -> No
         await rig.runner.wait(handle, timeout=0.2)
 
     assert isinstance(caught.value, WaitTimeoutError)
-    assert ("it is RUNNING", "it runs on: wait again, or longer") == (caught.value.why, caught.value.fix)
+    assert ("it is RUNNING", "it is still running: wait again, or longer") == (caught.value.why, caught.value.fix)
     assert "State: RUNNING" in "".join(caught.value.__notes__)
     status = await rig.runner.status(handle)
     assert status is not None

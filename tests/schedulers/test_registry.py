@@ -129,7 +129,8 @@ def test_a_backend_that_is_made_directly_names_its_extra_too(name: str) -> None:
     told = done.stdout.splitlines()
 
     assert 2 == len(told)
-    command = f"needs the package {built_in.package}: it is not installed; pip install 'asyncsched[{built_in.extra}]'"
+    package = built_in.package.replace(".", "-")
+    command = f"needs the package {package}: it is not installed; pip install 'asyncsched[{built_in.extra}]'"
     assert [f"MissingExtraError: {name} {command}"] * 2 == told
 
 

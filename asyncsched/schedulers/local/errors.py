@@ -56,12 +56,12 @@ def translate(answer: Mapping[str, Any], operation: str, *, app_id: str = "") ->
 def _cannot_start(app_id: str, answer: Mapping[str, Any]) -> SchedulerError:
     number, why = int(answer.get("errno", 0)), str(answer.get("message", ""))
     if number in _PASSING or (answer.get("ours") and number not in _OF_THE_APP):
-        fix = f"nothing of it has run: {help_with(number)}, then submit again"
+        fix = f"no replica was started; {help_with(number)}, then submit again"
         return UnavailableError(f"cannot start {app_id}", why=why, fix=fix, backend=BACKEND, operation="submit")
     return InvalidRequestError(
         f"cannot start {app_id}",
         why=why,
-        fix="nothing of it has run: correct that, then submit again",
+        fix="no replica was started; correct it and submit again",
         backend=BACKEND,
         operation="submit",
     )
