@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
+from textual.driver import Driver
 
 from asyncsched._tasks import BackgroundTasks, outlast
 from asyncsched._typing import override
@@ -112,6 +113,11 @@ class MonitorApp(App[str]):
     def on_resize(self) -> None:
         """Paint again once the panes have their new size."""
         self.call_after_refresh(self.painter.now)
+
+    @on(Driver.SignalResume)
+    def draw_again(self) -> None:
+        """Draw everything: after a stop (Ctrl-Z, and ``fg`` in the shell) the terminal shows something else."""
+        self.screen.refresh(layout=True)
 
     async def show(self) -> str | None:
         """Run until the user leaves. Cancelling it also leaves."""

@@ -186,6 +186,22 @@ def test_it_follows_its_terminals_size(many: Cli) -> None:
         assert 0 == terminal.end()
 
 
+def test_it_is_drawn_again_when_it_goes_on_after_a_stop(many: Cli) -> None:
+    with Terminal(many, "monitor", "train-*", columns=100, lines=20) as terminal:
+        terminal.until(lambda screen: screen.shows("exited with code 1: hello from the stage"))
+        before = lines(terminal)
+        terminal.press("\x1a")
+        terminal.until(lambda _: os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
+        terminal.until(is_left)
+        terminal.resize(100, 20)  # what the shell has written is all that is there
+        os.kill(terminal.process.pid, signal.SIGCONT)
+        terminal.until(lambda screen: screen.shows("showing 500 of 500, by attention"))
+        terminal.until(lambda screen: len(lines(screen)) == len(before))
+        assert terminal.shows("q leave")
+        terminal.press("q")
+        assert 0 == terminal.end()
+
+
 def test_only_what_has_changed_is_written(many: Cli) -> None:
     many.environment["STAGE_AGE"] = "90000"  # a day and an hour: no age grows while this runs
     with Terminal(many, "monitor", columns=100, lines=20) as terminal:
