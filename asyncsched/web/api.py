@@ -22,6 +22,7 @@ from asyncsched.errors import (
 )
 from asyncsched.runner.runner import Runner
 from asyncsched.specs.app import AppDef, Role
+from asyncsched.specs.encodable import half_character
 from asyncsched.specs.handle import schedulers_of
 from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.apps import app_view
@@ -46,6 +47,9 @@ SEND_BUFFER = 256 * 1024
 
 STREAM = "/api/events"
 FILES = {"app.js": "text/javascript", "style.css": "text/css", "index.html": "text/html"}
+_OF_AN_APP = {"args", "cfg", "entrypoint", "env", "image", "key", "name", "replicas", "role", "scheduler"}
+"""The fields of a request that launches an app."""
+
 _MANY = "name many apps with POST api/selections"
 _EXCHANGED = (
     b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./"><title>asyncsched</title>'
@@ -169,7 +173,7 @@ def malformed(status: int, error: BaseException | None) -> web.Response:
     """
     if status < 500:
         longest = f"its first line or a header is longer than {LONGEST_HEAD} bytes"
-        told = _error(status, ValueError(f"the request is malformed, or {longest}; {_MANY}"))
+        told = _error(status, ValueError(f"the request is not HTTP/1.1 with one Host header, or {longest}; {_MANY}"))
     else:
         _log.error("a request to the page failed", exc_info=error)
         told = _error(status, ValueError("the request failed; the log of the server says why"))
@@ -230,7 +234,9 @@ class _Api:
     async def select(self, request: web.Request) -> web.Response:
         """Give a short name to many apps, by which the stream shows their logs."""
         handles = await _handles(request, self._hub.limits.selected)
-        schedulers_of(handles)  # a wrong one raises
+        known = await self._runner.scheduler_backends()
+        if unknown := schedulers_of(handles) - {*known}:  # a wrong handle raises
+            raise ValueError(f"handles must be of apps on {', '.join(known)}, got one on {min(unknown)!r}")
         return _json({"selection": self._hub.selections.add(handles)}, 201)
 
     async def submit(self, request: web.Request) -> web.Response:
@@ -238,6 +244,10 @@ class _Api:
         if not self._allow_submit:
             return _not_allowed()
         asked = await _object(request)
+        if unknown := asked.keys() - _OF_AN_APP:
+            raise ValueError(
+                f"the request has an unknown field {min(unknown)!r}; known are {', '.join(sorted(_OF_AN_APP))}"
+            )
         role = Role(
             _given(asked, "role", str, "main"),
             image=_given(asked, "image", str, ""),
@@ -300,6 +310,8 @@ async def _handles(request: web.Request, most: int) -> list[str]:
     handles = cast("list[object]", _given(await _object(request), "handles", list))
     if not handles or not all(isinstance(each, str) for each in handles):
         raise ValueError("handles must be a list of at least one handle")
+    if half := next(filter(None, (half_character(cast("str", each)) for each in handles)), ""):
+        raise ValueError(f"handles must be text that UTF-8 can encode: {half}")
     if len(handles) > most:
         raise ValueError(f"handles must name at most {most} apps, got {len(handles)}")
     return cast("list[str]", handles)

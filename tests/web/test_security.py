@@ -211,7 +211,15 @@ async def test_apps_are_launched_and_deleted_where_that_is_allowed(rig: Rig, ser
 
         assert 201 == status
         assert "no entrypoint" in (await visitor.told("POST", "/api/apps", visitor.origin, json={"name": "x"}))["error"]
-        for wrong in ({"replicas": 0}, {"replicas": "2"}, {"args": "x"}, {"env": [1]}, {"scheduler": 7}, {"cfg": 3}):
+        for wrong in (
+            {"replica": 2},
+            {"replicas": 0},
+            {"replicas": "2"},
+            {"args": "x"},
+            {"env": [1]},
+            {"scheduler": 7},
+            {"cfg": 3},
+        ):
             assert 400 == (await visitor.ask("POST", "/api/apps", visitor.origin, json={**asked, **wrong}))[0]
         assert 409 == (await visitor.ask("DELETE", f"/api/app?handle={handle}", visitor.origin))[0]
         rig.push.start(handle.rpartition("/")[2])

@@ -90,6 +90,8 @@ async def test_a_selection_that_is_not_remembered_is_told_with_what_to_do(rig: R
         ("{}", "no handles"),
         ('{"handles": [1]}', "a list"),
         ('{"handles": ["nonsense"]}', "is not a handle"),
+        ('{"handles": ["nosuch://me/x"]}', "got one on 'nosuch'"),
+        (json.dumps({"handles": ["push://me/\ud800"]}), "must be text that UTF-8 can encode: U+D800"),
         (json.dumps({"handles": [f"push://me/{number}" for number in range(APPS + 1)]}), "at most 1000 apps, got 1001"),
     ],
 )
