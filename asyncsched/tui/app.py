@@ -22,7 +22,7 @@ from asyncsched.tui.painter import Painter
 from asyncsched.tui.panes import HeadLine, HeadPane, LogPane, Styles, TablePane, TextLine, TextPane, fitting, ruled
 from asyncsched.tui.readers import PEEKED, LastLines, description, peek
 from asyncsched.tui.screens import Question, TextScreen
-from asyncsched.tui.shown_log import ShownLog
+from asyncsched.tui.shown_log import MOST, ShownLog
 from asyncsched.tui.source import MonitorSource
 from asyncsched.tui.terminal import driver_class, is_gone
 from asyncsched.views.apps import AppView
@@ -364,8 +364,11 @@ class MonitorApp(App[str]):
     def action_log(self) -> None:
         """Open the log of the selected apps."""
         self.table.hold()
-        if self.table.chosen:
-            self._shown_log.open(self.table.chosen)
+        chosen = self.table.chosen
+        if len(chosen) > MOST:
+            self.note(f"a log shows at most {MOST:,} apps, and {len(chosen):,} are marked")
+        elif chosen:
+            self._shown_log.open(chosen)
             self._in_log = True
             self._arranged()
 

@@ -14,7 +14,10 @@ from asyncsched.views.live_table import LiveTable
 from asyncsched.views.log_names import Names
 from asyncsched.views.text import one_line
 
-__all__ = ["ShownLog"]
+__all__ = ["MOST", "ShownLog"]
+
+MOST = 1000
+"""The largest number of apps of one log."""
 
 STEP = 20
 """How many cells long lines scroll at a time."""

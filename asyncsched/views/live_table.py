@@ -212,6 +212,8 @@ class LiveTable:
     @property
     def hidden_marks(self) -> int:
         """How many marked apps are not shown."""
+        if self._shown is self._order:  # no filter
+            return 0
         return sum(not self._passes(self._rows[handle]) for handle in self._marks)
 
     def toggle_replicas(self) -> None:

@@ -17,6 +17,7 @@ from asyncsched.testing import VirtualClock
 from asyncsched.tui.app import MonitorApp
 from asyncsched.tui.painter import EVERY
 from asyncsched.tui.panes import TablePane
+from asyncsched.tui.screens import Question
 from asyncsched.views.apps import AppView
 from asyncsched.views.live_table import LiveTable
 from asyncsched.views.replicas import Tally
@@ -156,3 +157,25 @@ async def test_ten_thousand_are_sorted_filtered_and_marked(clock: VirtualClock) 
         assert "showing 10,000 of 10,000, by name, 11 marked" == app.table.showing()
         app.table.left_out = {AppState.SUCCEEDED: 2431}
         assert "showing 10,000 of 12,431" in app.table.showing()
+
+
+@pytest.mark.parametrize("ended", [0, 5_000])
+async def test_ten_thousand_marked_are_cancelled_after_a_question_and_have_no_log(
+    clock: VirtualClock, ended: int
+) -> None:
+    source = Many(clock)
+    app = MonitorApp(source)
+    async with app.run_test(size=(100, HEIGHT)) as pilot:
+        await source.filled.wait()
+        for number in range(ended):
+            source.change(number, AppState.SUCCEEDED)
+            if number % 100 == 0:
+                await asyncio.sleep(0)
+        await pilot.press("M", "c")
+        await eventually(lambda: len(app.screen_stack) > 1)
+        assert isinstance(app.screen, Question)
+        assert f"cancel {APPS - ended:,} apps?" in app.screen.text
+        await pilot.press("escape", "enter")
+        await eventually(lambda: len(app.screen_stack) == 1)
+        await eventually(lambda: "a log shows at most 1,000 apps, and 10,000 are marked" == app._last_line.text)
+        assert app.log_view is None
