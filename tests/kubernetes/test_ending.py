@@ -194,6 +194,13 @@ async def test_nothing_is_sent_again_while_a_busy_controller_ends_one_after_the_
     assert 4 >= sum(1 for method, _ in requests if method == "GET")
 
 
+def _touch(fake: FakeCluster, kind: str) -> None:
+    note = {"touched": "true"}
+    fake.store.update(
+        kind, fake.store.list(kind)[0], lambda obj: obj["metadata"].setdefault("annotations", {}).update(note)
+    )
+
+
 async def test_looks_at_a_slow_controller_open_no_further_watch(
     fake: FakeCluster, scheduler: KubernetesScheduler, on_fake: OnFake
 ) -> None:
@@ -207,6 +214,11 @@ async def test_looks_at_a_slow_controller_open_no_further_watch(
         before = len(fake.traffic.requests)
         cancel = asyncio.create_task(another.cancel_many(ids))
         await eventually(lambda: len(held) == 6 and fake.traffic.open["watch vcjobs"])
+        opened = clock.begun
+        fake.run(lambda: _touch(fake, "vcjobs"))
+        await eventually(
+            lambda: clock.begun > opened
+        )  # it reads the watch: a stop while it is opened would open another
         looks, seen = fake.traffic.calls["list commands"], clock.begun
         clock.move(20)
         await eventually(lambda: fake.traffic.calls["list commands"] > looks and clock.begun > seen)
