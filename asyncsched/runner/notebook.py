@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias, cast
 
 from asyncsched._error_text import quiet
 from asyncsched._streams import AsyncStream
+from asyncsched._typing import override
 from asyncsched.clock import Clock, Timeout
 from asyncsched.errors import AsyncSchedError, MissingExtraError
 from asyncsched.logs.stream import LogStream
@@ -20,7 +21,7 @@ from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.state import AppStatus
 from asyncsched.views.cards import table
 from asyncsched.views.log_view import LogView
-from asyncsched.views.overview import overview
+from asyncsched.views.overview import Overview, overview
 from asyncsched.views.summary import summary
 
 __all__ = ["AppTable", "LogBox", "LogBoxes", "check_notebook", "is_notebook", "show_events", "show_lines"]
@@ -59,7 +60,17 @@ class AppTable(RichDisplay):
         self._title = title
 
     def __repr__(self) -> str:
-        shown = overview(self._rows())
+        return self._text(overview(self._rows()))
+
+    def _repr_html_(self) -> str:
+        return self._html(overview(self._rows()))
+
+    @override
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        shown = overview(self._rows())  # once for both: there may be ten thousand rows
+        return {"text/plain": self._text(shown), "text/html": self._html(shown)}
+
+    def _text(self, shown: Overview) -> str:
         lines = [
             f"{line.handles[0]}  {line.view.word}" + (f" ({len(line.handles)} alike)" if len(line.handles) > 1 else "")
             for line in shown.lines
@@ -67,9 +78,8 @@ class AppTable(RichDisplay):
         more = [f"and {shown.others} more"] if shown.others else []
         return "\n".join([self._title() or summary(shown.states), *lines, *more, *filter(None, [self.note])])
 
-    def _repr_html_(self) -> str:
-        notes = filter(None, [self.note])
-        return table(overview(self._rows()), datetime.now(UTC), notes, self._title())
+    def _html(self, shown: Overview) -> str:
+        return table(shown, datetime.now(UTC), filter(None, [self.note]), self._title())
 
 
 async def show_events(shown: AppTable, events: AsyncStream[AppEvent], clock: Clock) -> None:

@@ -40,7 +40,7 @@ def test_states_lines_and_kept_logs(tmp_path: Path) -> None:
             told = [*group.events()]
             with pytest.raises(MissingExtraError, match="notebook"):
                 group.monitor()
-        assert ["0", "1"] == [each.text for each in told if isinstance(each, LogLine)]
+        assert ["0", "1"] == sorted(each.text for each in told if isinstance(each, LogLine))
         assert {job.handle for job in jobs} == {  # an app's end follows its own lines, not another app's end
             each.handle for each in told if isinstance(each, AppEvent) and each.is_terminal()
         }
