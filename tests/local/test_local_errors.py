@@ -83,7 +83,7 @@ async def test_a_state_directory_that_has_gone_is_no_mistake_of_the_app(schedule
 
 
 async def test_a_program_that_is_not_there_is(scheduler: LocalScheduler) -> None:
-    with pytest.raises(InvalidRequestError, match="correct that"):
+    with pytest.raises(InvalidRequestError, match="correct it"):
         await scheduler.submit(app(Role("main", "", entrypoint="/no/such/program")))
 
 
