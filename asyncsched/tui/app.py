@@ -37,6 +37,9 @@ INTERRUPTED, CLOSED = "SIGINT", "SIGHUP"
 """Why the user left, as the name of the signal with the same meaning."""
 CLEANUP_TIMEOUT = 10.0
 
+LOOKS_AT_TERMINAL = 1.0
+"""Seconds between two looks whether the terminal is still there."""
+
 _log = logging.getLogger("asyncsched.tui")
 
 
@@ -108,6 +111,8 @@ class MonitorApp(App[str]):
         self._start(self._follow(), "apps of the monitor")
         last = LastLines(self._source, self.table, self.painter.changed)
         self._start(last.run(self._visible), "last lines of the monitor")
+        if self._on_terminal:
+            self.set_interval(LOOKS_AT_TERMINAL, self._leave_if_gone)  # for hours there may be nothing to paint
         self.painter.changed()
 
     def on_resize(self) -> None:
@@ -206,8 +211,7 @@ class MonitorApp(App[str]):
     def _paint(self) -> None:
         if not self.is_running or not self._head.is_attached:
             return
-        if self._on_terminal and is_gone():
-            self.exit(CLOSED)
+        if self._on_terminal and self._leave_if_gone():
             return
         table, width = self.table, self.size.width
         now = datetime.fromtimestamp(self._source.clock.time_ns() / 1e9, UTC)
@@ -223,6 +227,13 @@ class MonitorApp(App[str]):
                 self.log_view.window(self._log_height), self.log_view.names.width, self._shown_log.cut
             )
         self._foot.show([self._last_line])
+
+    def _leave_if_gone(self) -> bool:
+        """Leave if the terminal was closed; return whether it was."""
+        if not is_gone():
+            return False
+        self.exit(CLOSED)
+        return True
 
     @property
     def _last_line(self) -> TextLine:
