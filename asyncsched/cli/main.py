@@ -63,7 +63,7 @@ _UNKNOWN = "asyncsched.cli.main.unknown"
 EXAMPLES = """\
 Run programs here and on clusters, follow and stop them.
 
-  asyncsched run -- python train.py   run a program, show its output
+  asyncsched run -- python train.py   run a program
   asyncsched list                     list what was launched
   asyncsched log -f APP               follow an app
 
