@@ -10,7 +10,7 @@ import pytest
 from asyncsched.specs import AppHandle
 from asyncsched.web.api import LONGEST_HEAD
 from asyncsched.web.hub import WebLimits
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.runner.rig import Rig
 from tests.web.conftest import Serve
 from tests.web.test_stream import QUICK, Visit
@@ -50,7 +50,7 @@ async def test_a_page_shows_all_apps_after_many_have_gone(rig: Rig, serve: Serve
         await old.read(visitor, until=lambda: len(old.apps) == 2 * APPS)
         for handle in gone:
             rig.vanish(handle)
-        await eventually(lambda: len(board) == len(kept))
+        await eventually(lambda: len(board) == len(kept), within=4 * WITHIN)  # a look reads thousands of rows
         new = Visit()
         for page in (old, new):  # the old one was away meanwhile
             await page.read(visitor, until=lambda page=page: page.states().keys() == {*kept} or page.anew > 2)
