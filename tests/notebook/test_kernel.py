@@ -201,7 +201,12 @@ def plain(cell: Cell) -> list[str]:
         ("await runner.wait('fake://me/nosuch', check=True)", ["----> 1 await runner.wait", "error: "]),
         (
             "await runner.wait(handle, timeout=0.01)",
-            ["----> 1 await runner.wait", "error: fake://me/job-", "  why: it is RUNNING", "  fix: it is still running"],
+            [
+                "----> 1 await runner.wait",
+                "error: fake://me/job-",
+                "  why: it is RUNNING",
+                "  fix: it is still running",
+            ],
         ),
         (
             "import asyncio\nawait asyncio.wait_for(runner.status('bad'), 9)",
