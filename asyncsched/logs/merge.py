@@ -87,7 +87,7 @@ class Merge:
             self.notify()
 
     def wait(self) -> Awaitable[None]:
-        """Return what waits until something may be ready, if nothing is; cancelling it loses nothing."""
+        """Return a wait until something may be ready, to be awaited at once; cancelling it loses nothing."""
         return self._waiter.wait()
 
     def turn(self, limit: int) -> Sequence[LogLine]:

@@ -100,6 +100,8 @@ class Submitting(Ending[OptsT, RequestT]):
             ConflictError: Another app has the id.
             SchedulerError: The service refused or failed; nothing is left behind.
         """
+        from asyncsched.schedulers.told import told  # imported late: only submits need it
+
         self._enter()
         check_dryrun(dryrun_info)
         if not dryrun_info.scheduler:
@@ -111,8 +113,6 @@ class Submitting(Ending[OptsT, RequestT]):
             )
         check_same_app(self._named(dryrun_info.request), dryrun_info.app_id)
         self._notices.tell_ignored(dryrun_info.ignored)
-        from asyncsched.schedulers.told import told  # imported late: only submits need it
-
         # A request that was made by hand has no options; it may contain a time limit.
         if self.is_billed and dryrun_info.cfg and not has_timeout(dryrun_info.cfg):
             self._notices.tell_cost()
@@ -127,6 +127,8 @@ class Submitting(Ending[OptsT, RequestT]):
 
     def _completed(self, made: AppDryRunInfo[RequestT]) -> AppDryRunInfo[RequestT]:
         """Complete a dry-run that the caller made by hand."""
+        from asyncsched.schedulers.validation import digest_of_request  # imported late: only such requests need it
+
         named, request = self._adopt(made.request)
         app_id = named or made.app_id
         if made.app_id not in ("", app_id):
@@ -134,8 +136,6 @@ class Submitting(Ending[OptsT, RequestT]):
                 f"the request has the app id {named}, but the dry-run has {made.app_id}",
                 fix="leave out the dry-run's app_id: it comes from the request",
             )
-        from asyncsched.schedulers.validation import digest_of_request  # imported late: only such requests need it
-
         try:
             make_app_handle(self.backend, self.session_name, app_id)
         except MalformedHandleError as error:

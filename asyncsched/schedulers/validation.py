@@ -32,7 +32,6 @@ __all__ = [
 _LATER = frozenset({"timeout", "pending_timeout", "platform", "image_platform"})
 """Options that were added after the first release; if unset, they do not change an app's digest, so keys stay valid."""
 
-
 _NAMED = 10
 """Most missing values that an error names; the others are counted."""
 

@@ -134,7 +134,11 @@ class GroupSettings:
         retries: int | None,
         timeout: float | None,
     ) -> JobSettings | None:
-        """Check one job's arguments, and take the group's for the rest; None if the job has none of its own."""
+        """Return the settings of a job with arguments of its own, completed by the group's; None for a job without any.
+
+        Raises:
+            ConfigError: An argument is invalid.
+        """
         if scheduler is None and cfg is None and workspace is None and retries is None and timeout is None:
             return None
         if retries is not None:
