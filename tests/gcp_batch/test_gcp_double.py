@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from google.api_core import exceptions
@@ -262,3 +264,13 @@ def test_what_is_not_written_as_googles_own_json_is_refused(body: dict[str, Any]
 
     with pytest.raises(Refusal):
         parse(batch_v1.Job.pb(batch_v1.Job()), body)
+
+
+def test_connections_that_are_made_at_its_end_are_closed() -> None:
+    """The guard finds those that are not."""
+    for _ in range(20):
+        with Double() as double:
+            port = urlsplit(double.url).port
+            clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+        for client in clients:
+            client.close()

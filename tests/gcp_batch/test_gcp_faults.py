@@ -10,6 +10,7 @@ import pytest
 from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.specs import AppDef, AppState
 from asyncsched.testing import VirtualClock
+from tests._support import eventually
 from tests.gcp_batch.conftest import lead_to, played
 from tests.gcp_double.control import finish_job, running_job
 from tests.gcp_double.server import PROJECT, Double, Fault
@@ -41,8 +42,7 @@ async def test_a_log_is_whole_with_ten_reads_a_minute_and_every_fault_of_a_read(
                 stream = made.log_iter(f"{PROJECT}:us-central1:job", should_tail=True)
                 double.do(lambda: [double.logs.write(uid, 0, line) for line in lines[:10]])
                 found = [(await anext(stream)).text for _ in range(10)]
-                while not double.logs.refusals:  # the quota is learned
-                    await clock.sleep(1)
+                await eventually(lambda: double.logs.refusals)  # the quota is learned
                 double.do(lambda: [double.logs.write(uid, 0, line) for line in lines[10:]])
                 double.do(lambda: finish_job(double, "job", 1))
                 found += [line.text async for line in stream]

@@ -18,6 +18,7 @@ from aiohttp import web
 from google.cloud import batch_v1
 from google.longrunning import operations_pb2
 
+from tests._support import all_accepted
 from tests.gcp_double import discovery
 from tests.gcp_double.checks import MAX_JOB_BYTES, check_request_id
 from tests.gcp_double.jobs import Jobs
@@ -137,6 +138,7 @@ class Double:
             await self._stop.wait()
         finally:
             await self.jobs.close()
+            await all_accepted()
             await runner.cleanup()
 
     def _routes(self) -> list[web.RouteDef]:

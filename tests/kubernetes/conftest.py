@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,15 @@ from asyncsched.schedulers.kubernetes.client_config import ConfigSource
 from tests.kubernetes_fake import FakeCluster
 
 OnFake = Callable[..., KubernetesScheduler]
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Let this process hold 2,048 descriptors; an ordinary user's limit is often 1,024."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, limits[1]), limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @pytest.fixture

@@ -751,6 +751,7 @@ async def test_a_reader_that_stalls_keeps_little(fake: FakeCluster, logs: Bench)
     assert 19_999 == len(await logs.read(stream, 19_999))
 
 
+@pytest.mark.usefixtures("many_files")
 async def test_calls_are_answered_while_hundreds_of_logs_are_open(
     fake: FakeCluster, logs: Bench, client: KubeClient
 ) -> None:

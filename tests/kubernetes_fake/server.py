@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from tests._support import all_accepted
 from tests.kubernetes_fake.api import Call, Reply, UnknownPath, answer, understood, unknown_path
 from tests.kubernetes_fake.errors import (
     Json,
@@ -66,6 +67,7 @@ class Server:
         """Refuse new connections and cut the open ones."""
         self.cut(".*")
         if self._runner is not None:
+            await all_accepted()
             await self._runner.cleanup()
             self._runner = None
 
