@@ -134,7 +134,7 @@ class GroupSettings:
         retries: int | None,
         timeout: float | None,
     ) -> JobSettings | None:
-        """Return the settings of a job with arguments of its own, completed by the group's; None for a job without any.
+        """Return the settings of a job that has arguments of its own, with the group's for the rest; otherwise None.
 
         Raises:
             ConfigError: An argument is invalid.
