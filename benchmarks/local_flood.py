@@ -33,6 +33,7 @@ BLOCKS = 1_280_000
 PRINTS = 200_000
 MANY = 64
 TEXT = "x" * 80
+LINE = TEXT + "\n"
 YES = ["sh", "-c", f"yes {TEXT} | head -c 2G"]
 """More than anybody reads here; without an end it would fill the disk when its reader gets no core, or is killed."""
 
@@ -205,7 +206,7 @@ def _split(data: bytes) -> int:
     """Look at each line, as the reader of a stream does, and return how many there are."""
     lines = broken = 0
     for line in io.StringIO(data.decode(), newline="\n"):
-        broken += line != TEXT + "\n"
+        broken += line != LINE
         lines += 1
     return lines
 
@@ -229,7 +230,7 @@ def _hand_on(data: bytes) -> int:
     async def look() -> None:
         handed, broken = _Handed(lines), 0
         for _ in range(len(lines)):
-            broken += await anext(handed) != TEXT + "\n"
+            broken += await anext(handed) != LINE
 
     with contextlib.suppress(StopIteration):  # it never waits
         look().send(None)
@@ -278,7 +279,7 @@ async def _yes() -> Flood:
                 began = undisturbed()
                 while undisturbed() - began < SECONDS:
                     for _ in range(1000):
-                        broken += await anext(stream) != TEXT + "\n"
+                        broken += await anext(stream) != LINE
                     lines += 1000
                 took = undisturbed() - began
             await scheduler.kill(app_id)

@@ -14,7 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsched.specs import Secret, is_secret_name, masked_env, redact, reveal, revealed_env, show_secrets
+from asyncsched.specs import (
+    Secret,
+    is_secret_name,
+    masked_env,
+    redact,
+    reveal,
+    revealed_env,
+    secret_names,
+    show_secrets,
+)
 
 # Long enough not to come up by chance, and not a part of the mask.
 markers = st.text(st.characters(exclude_characters="*"), min_size=4).map(lambda text: f"mark{text}er")
@@ -179,6 +188,21 @@ def test_token_is_a_whole_word_of_a_secret_name(
     assert is_secret_name(sep.join([*before, shape("token"), *after]))
     for other in ("tokens", "tokenizer", "tokenizers", "tokenized"):
         assert not is_secret_name(sep.join([*before, shape(other), *after]))
+
+
+PIECES = (
+    "secret password passwd passphrase credential token pass pw pwd api auth access key keys jwt authorization config"
+)
+PIECES += " github pat use old oldpwd bypass sort cache max pad \u017fecret \u212aey paß tokens x 1"
+
+
+@given(st.lists(st.sampled_from(PIECES.split()) | st.text(max_size=3), max_size=5), st.data())
+def test_a_name_is_judged_by_the_patterns_whether_they_are_looked_at_or_not(
+    pieces: list[str], data: st.DataObject
+) -> None:
+    shapes = st.sampled_from([str.upper, str.lower, str.title])
+    name = data.draw(st.sampled_from(["", "_", "-", "."])).join(data.draw(shapes)(piece) for piece in pieces)
+    assert is_secret_name(name) == secret_names._has_secret_words(name)
 
 
 def test_names_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:

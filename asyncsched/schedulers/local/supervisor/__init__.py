@@ -25,9 +25,11 @@ also imported by the library, so that both sides share one description of the fi
     identity_tags.py          tags that identify processes without parents
     limits.py                 raises resource limits
     events.py                 the event loop: epoll, timers and a nap
+    bare.py                   signals, sockets and JSON without the modules around them
 
-No module imports `typing`, which would take a tenth of the supervisor's start; what type checkers need stands under
-the `TYPE_CHECKING` below, which they know by its name.
+The start is most of what the supervisor of a small job costs. So no module imports `typing`, nor what `bare` avoids
+(a test lists what may be imported); what only type checkers need stands under the `TYPE_CHECKING` below, which they
+know by its name.
 """
 
 TYPE_CHECKING = False

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 import time
-import weakref
-from collections import deque
-from collections.abc import Iterable
 
 from . import TYPE_CHECKING
+from .bare import deque, dumps, ref
 from .files import DISK_FULL, NOT_EMPTY, open_directory, remove_file, remove_opened, write_atomic
 from .formats import FORMAT, STATE, WORKSPACE, unfinished_name
 from .launch import LaunchError
@@ -19,6 +16,7 @@ from .process_tree import ask_to_end, kill, kill_group
 from .replica import KILL_EVERY, Replica
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Protocol
 
     from .events import Loop
@@ -188,7 +186,7 @@ class App:
         for replica in self.replicas:
             replica.begin()
         if self._timeout is not None:
-            app = weakref.ref(self)  # the app may end long before, and this must not keep it alive
+            app = ref(self)  # the app may end long before, and this must not keep it alive
             self._owner.loop.call_later(self._timeout, lambda: _time_out(app()))
 
     # Its end
@@ -291,7 +289,7 @@ class App:
 
     def encoded(self) -> bytes:
         """Return the record as JSON."""
-        return json.dumps(self.record(), separators=(",", ":")).encode()
+        return dumps(self.record())
 
     def record(self) -> dict[str, Any]:
         """Return its record, for messages and for the file."""

@@ -1,28 +1,28 @@
 """Set up a replica between fork and exec: prepare, report, and wait until all replicas are ready.
 
 The code is short and simple, because each memory page that is touched here is copied or mapped again, which is most of
-the cost of a start. So the standard library's `signal`, which uses an enum, is avoided, and only one of the children
-with the same program searches for it: each of the two took at least a seventh of a start.
+the cost of a start. So only one of the children with the same program searches for it, which took at least a seventh of
+a start.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from . import TYPE_CHECKING
+from .bare import signal
 from .exec_checks import find_program
 from .files import USED_UP
 from .formats import MARK
 from .identity_tags import put_tag
-from .limits import Limits, restore
+from .limits import restore
 from .process_tree import die_with_parent
 
 if TYPE_CHECKING:
-    from signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
+    from collections.abc import Mapping
     from typing import Any, NoReturn
-else:  # the module under `signal`, for which type checkers have no stubs
-    from _signal import SIG_DFL, SIGTERM, set_wakeup_fd, signal
+
+    from .limits import Limits
 
 
 class Setup:
@@ -158,10 +158,10 @@ def _prepare(setup: Setup, outputs: list[int]) -> None:
     die_with_parent()
     if os.getppid() != setup.parent:
         os._exit(127)
-    set_wakeup_fd(-1)
+    signal.set_wakeup_fd(-1)
     # A TERM between the gate and exec must not reach the inherited handler. exec resets other handlers to the default;
     # no signal is ignored.
-    signal(SIGTERM, SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.dup2(setup.null, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)

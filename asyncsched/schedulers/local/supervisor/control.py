@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
-import socket
 import struct
-from collections.abc import Callable
 
 from . import TYPE_CHECKING
+from .bare import accept, loads, socket
 from .formats import LONGEST_MESSAGE, PROTOCOL
 from .lines import Lines, encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeAlias
 
     from .events import Loop
@@ -81,7 +80,7 @@ class ControlConnection:
 
     def _take(self, line: bytes) -> None:
         try:
-            message: Message | list[object] | None = json.loads(line)
+            message: Message | list[object] | None = loads(line)
         except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict):
@@ -161,7 +160,7 @@ class Listener:
 
     def _accept(self, _mask: int) -> int:
         try:
-            sock, _ = self._sock.accept()
+            sock = accept(self._sock)
         except BlockingIOError:
             return 0
         except OSError:
@@ -201,5 +200,5 @@ def refuse(sock: socket.socket, why: str, errno: int) -> None:
     while not greeting.endswith(b"\n") and (more := sock.recv(4096)):
         greeting += more
     if greeting:
-        answer = {"re": json.loads(greeting).get("n"), "error": "refused", "message": why, "errno": errno}
+        answer = {"re": loads(greeting).get("n"), "error": "refused", "message": why, "errno": errno}
         sock.sendall(encode(answer))

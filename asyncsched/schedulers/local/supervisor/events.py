@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import select
 import time
-from collections.abc import Callable
+
+from . import TYPE_CHECKING
+from .bare import heappop, heappush
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BUSY_ROUNDS = 20
 BUSY_WINDOW = 0.010
@@ -49,7 +53,7 @@ class Loop:
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
         """Call back in `delay` seconds of the monotonic clock."""
-        heapq.heappush(self._timers, (time.monotonic() + delay, next(self._order), callback))
+        heappush(self._timers, (time.monotonic() + delay, next(self._order), callback))
 
     def stop(self) -> None:
         """Leave `run` after this round."""
@@ -73,7 +77,7 @@ class Loop:
     def _run_timers(self) -> None:
         now = time.monotonic() if self._timers else 0
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
+            heappop(self._timers)[2]()
 
     def _maybe_nap(self, largest: int) -> None:
         self._rounds += 1

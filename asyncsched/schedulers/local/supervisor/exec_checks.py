@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping, Sequence
 
+from . import TYPE_CHECKING
 from .limits import room_for_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 LONGEST_WORD = 128 * 1024
 """Longest argument or variable of Linux in bytes, including the final NUL."""

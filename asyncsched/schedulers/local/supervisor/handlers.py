@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from . import TYPE_CHECKING
 from .app import App
 from .between_fork_and_exec import errno_of
@@ -11,6 +9,7 @@ from .control import ControlConnection, answer_hello
 from .launch import LaunchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from .control import Message

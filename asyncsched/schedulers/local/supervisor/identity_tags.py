@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import time
-from collections.abc import Iterator
 
+from . import TYPE_CHECKING
+from .bare import signal
 from .formats import MARK
 from .host import start_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TAG = resource.RLIMIT_RTTIME
 """The limit whose soft value is a tag: microseconds that a real-time program may run without a pause.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 
 from . import TYPE_CHECKING
 from .between_fork_and_exec import Plan, Setup, become, describe, errno_of, search_path
@@ -15,6 +14,8 @@ from .host import start_time
 from .process_tree import kill_group
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .app import App
     from .events import Loop
     from .limits import Limits

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping
 
-Limits = Mapping[int, tuple[int, int]]
+from . import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+    Limits: TypeAlias = Mapping[int, tuple[int, int]]
+
 
 RAISED = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)
 """Limits to raise: many replicas need many descriptors, and a supervisor's logs and CPU time may exceed theirs."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from . import TYPE_CHECKING
+from .bare import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 
 def encode(message: Mapping[str, object]) -> bytes:
     """Return a message as a line, without spaces, because the owner recognises events by their first bytes."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    return dumps(message) + b"\n"
 
 
 class Lines:

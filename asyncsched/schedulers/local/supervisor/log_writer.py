@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from . import TYPE_CHECKING
+from .bare import deque
 from .files import (
     DIRECTORY,
     DISK_FULL,
@@ -20,6 +19,9 @@ from .files import (
 )
 from .formats import COMBINED, END, LINE_START, RECORD, RESULT, ROTATED, STDERR, STDOUT, index_name, log_name
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
 LONGEST_LINE = 1 << 20
 INDEX = 0
 """The key of the index among a segment's files; the others are keyed by the kind of their records."""
@@ -27,6 +29,25 @@ INDEX = 0
 
 STEP_BACK = 1_000_000_000
 """Nanoseconds by which the clock may be set back without a new segment."""
+
+
+class OpenDirs:
+    """The directories of the index and of the streams, open until the block ends.
+
+    Args:
+        index_at: The descriptor of the index's directory.
+        logs_at: The descriptor of the streams' directory, which may be the same.
+    """
+
+    def __init__(self, index_at: int, logs_at: int) -> None:
+        self._at = index_at, logs_at
+
+    def __enter__(self) -> tuple[int, int]:
+        return self._at
+
+    def __exit__(self, *_: object) -> None:
+        for fd in {*self._at}:
+            os.close(fd)
 
 
 class LogDirs:
@@ -51,8 +72,7 @@ class LogDirs:
         """Whether the user named a directory for the streams."""
         return bool(self._named)
 
-    @contextmanager
-    def make(self, parents: OpenedParents | None = None) -> Generator[tuple[int, int]]:
+    def make(self, parents: OpenedParents | None = None) -> OpenDirs:
         """Make missing directories, and open them as `open` does.
 
         Args:
@@ -62,10 +82,20 @@ class LogDirs:
             index_at = parents.make(self._inside)
         else:
             index_at = open_path(self._inside, at=self._app_at, create=True)
-        with _closed(index_at):
-            self._make_named()
-            with self._beside(index_at) as logs_at:
-                yield index_at, logs_at
+        return self._beside(index_at, make=True)
+
+    def open(self) -> OpenDirs:
+        """Open the directories of the index and of the streams."""
+        return self._beside(open_path(self._inside, at=self._app_at), make=False)
+
+    def _beside(self, index_at: int, *, make: bool) -> OpenDirs:
+        try:
+            if make:
+                self._make_named()
+            return OpenDirs(index_at, os.open(self._named, DIRECTORY) if self._named else index_at)
+        except BaseException:
+            os.close(index_at)
+            raise
 
     def _make_named(self) -> None:
         for path in missing_directories(self._named) if self._named else ():
@@ -74,15 +104,6 @@ class LogDirs:
             except FileExistsError:
                 continue  # it exists, or a file is in its place, which opening will show
             self._made.append(path)
-
-    @contextmanager
-    def open(self) -> Generator[tuple[int, int]]:
-        """Open the directories of the index and of the streams."""
-        with _closed(open_path(self._inside, at=self._app_at)) as index_at, self._beside(index_at) as logs_at:
-            yield index_at, logs_at
-
-    def _beside(self, index_at: int) -> AbstractContextManager[int]:
-        return _closed(os.open(self._named, DIRECTORY)) if self._named else nullcontext(index_at)
 
     def find_result(self) -> list[int] | None:
         """Return inode, time and size of the result file, if it exists."""
@@ -108,15 +129,6 @@ class LogDirs:
                 os.rmdir(path)
         except (OSError, ValueError):
             pass  # they were never made, are in use by others, or were removed
-
-
-@contextmanager
-def _closed(fd: int) -> Generator[int]:
-    """Close a descriptor after the block."""
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 class AppendFile:
@@ -283,10 +295,10 @@ class Segments:
         self._newest = max(self._newest, self._time_ns())
         return self._newest
 
-    def _rotate(self, opening: AbstractContextManager[tuple[int, int]] | None = None) -> None:
+    def _rotate(self, opened: OpenDirs | None = None) -> None:
         """Continue in a new segment; without disk space or descriptors for one, the current one keeps growing."""
         try:
-            with opening or self._log_dirs.open() as at:
+            with opened or self._log_dirs.open() as at:
                 files = self._open_files(self._segment + 1, at)
         except OSError as error:
             if error.errno not in PASSING:
@@ -304,8 +316,7 @@ class Segments:
 
     def begin_anew(self) -> bool:
         """Continue in a new segment, making its directories first; return whether everything is on the disk."""
-        with self._log_dirs.make() as at:
-            self._rotate(nullcontext(at))
+        self._rotate(self._log_dirs.make())
         return not self._waiting
 
     def drop_oldest(self) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import time
-from collections.abc import Sequence
 
+from . import TYPE_CHECKING
+from .bare import signal, socket
 from .between_fork_and_exec import describe, errno_of
 from .control import refuse
 from .files import write_atomic
@@ -16,6 +15,9 @@ from .host import start_time
 from .limits import raise_limits
 from .process_tree import adopt_orphans, descendants, kill, send
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WITHOUT_EFFECT = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 
 from . import TYPE_CHECKING
 from .formats import MARK
@@ -13,6 +12,8 @@ from .identity_tags import REPLICAS, first_tag, mark_name, marks_of, tag_of
 from .process_tree import descendants
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .app import App
     from .replica import Replica
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Collection
 
 from . import TYPE_CHECKING
+from .bare import dumps
 from .formats import TOLD_BYTES, TOLD_REPLICAS
 from .pipe_reader import DISK_RETRY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from .app import App
     from .control import ControlConnection
     from .events import Loop
@@ -112,6 +113,6 @@ class Persistence:
 
 def _event(app: App) -> bytes:
     """Return the message that an app has changed, with its record if that is small."""
-    head = b'{"event":"app","app_id":' + json.dumps(app.app_id).encode()
+    head = b'{"event":"app","app_id":' + dumps(app.app_id)
     record = app.encoded() if len(app.replicas) <= TOLD_REPLICAS else b""
     return head + b',"app":' + record + b"}\n" if 0 < len(record) <= TOLD_BYTES else head + b"}\n"

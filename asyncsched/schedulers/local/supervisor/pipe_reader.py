@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 from . import TYPE_CHECKING
 from .formats import COMBINED, STDERR, STDOUT
 from .log_writer import LogDirs, Segments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .events import Loop
     from .files import OpenedParents
 

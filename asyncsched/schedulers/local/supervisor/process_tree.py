@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
-from collections.abc import Callable, Iterable, Iterator
 
+from . import TYPE_CHECKING
+from .bare import signal
 from .host import stat_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
+
+    Children: TypeAlias = Callable[[int], list[int]]
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 _prctl = ctypes.CDLL(None).prctl
-_KILL = int(signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
@@ -23,10 +28,7 @@ def adopt_orphans() -> None:
 
 def die_with_parent() -> None:
     """Have the kernel kill this process when its parent dies; exec keeps this, except for setuid programs."""
-    _prctl(PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
-
-
-Children = Callable[[int], list[int]]
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def descendants(

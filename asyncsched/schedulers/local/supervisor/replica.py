@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 
 from . import TYPE_CHECKING
 from .files import read_regular
@@ -13,6 +12,7 @@ from .pipe_reader import PipeReader
 from .process_tree import kill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from .app import App, AppOwner

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import time
-from collections.abc import Callable
 
 from . import TYPE_CHECKING, process_tree
 from .app import App
+from .bare import signal
 from .control import ControlConnection, Listener
 from .events import Loop
 from .files import open_directory
@@ -17,13 +15,17 @@ from .formats import APPS, SUPERVISORS, socket_name
 from .handlers import Handlers
 from .host import is_alive, place, start_time
 from .launch import LaunchError, ReplicaLaunch
-from .limits import Limits, largest_file
+from .limits import largest_file
 from .ownership import Ownership
 from .persistence import Persistence
 from .replica import DISK_PATIENCE, KILL_EVERY, Replica
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    from .bare import socket
+    from .limits import Limits
 
 OWNER_EVERY = 0.25
 
