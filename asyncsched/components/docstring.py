@@ -17,11 +17,11 @@ _OF_OTHERS = (
 )
 _TITLES = frozenset((*_OF_ARGUMENTS, *_OF_OTHERS))
 
-_UNDERLINE = re.compile(r"-{3,}\s*")
-_GOOGLE = re.compile(r"(\s*)[\\*]*(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)")
-_NUMPY = re.compile(r"([\\*]*\w+(?:\s*,\s*[\\*]*\w+)*)\s*(?::.*)?")
-_FIELD = re.compile(r"\s*[:@]param\s+(?:[^:]*\s)?[\\*]*(\w+)\s*:\s*(.*)")
-_OTHER_FIELD = re.compile(r"\s*[:@](?:type|returns?|rtype|raises?|except(?:ion)?|yields?|keyword|var)\b")
+# Compiled when a docstring needs them: most have one style.
+_GOOGLE = r"(\s*)[\\*]*(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)"
+_NUMPY = r"([\\*]*\w+(?:\s*,\s*[\\*]*\w+)*)\s*(?::.*)?"
+_FIELD = r"[:@]param\s+(?:[^:]*\s)?[\\*]*(\w+)\s*:\s*(.*)"
+_OTHER_FIELD = r"[:@](?:type|returns?|rtype|raises?|except(?:ion)?|yields?|keyword|var)\b"
 
 
 class Docstring(NamedTuple):
@@ -60,14 +60,15 @@ class _Reader:
         """Read a line; the following one may underline it."""
         title = line.strip().removesuffix(":")
         is_title = title in _TITLES and not line[:1].isspace()
-        if is_title and _UNDERLINE.fullmatch(following):
+        field = line.lstrip() if line.lstrip().startswith((":", "@")) else ""
+        if is_title and _is_underline(following):
             self._open("numpy" if title in _OF_ARGUMENTS else "other")
         elif is_title and line.rstrip().endswith(":"):
             self._open("google" if title in _OF_ARGUMENTS else "other")
-        elif match := _FIELD.match(line):
+        elif field and (match := re.match(_FIELD, field)):
             self._open("fields")
             self._begin([match[1]], match[2])
-        elif _OTHER_FIELD.match(line):
+        elif field and re.match(_OTHER_FIELD, field):
             self._open("fields")
         elif not self._begins(line):
             self._go_on(line)
@@ -82,11 +83,11 @@ class _Reader:
 
     def _begins(self, line: str) -> bool:
         """Read the first line of an argument; in Google's style a deeper line continues the argument before."""
-        if self._style == "google" and (match := _GOOGLE.fullmatch(line)) and self._depth in (-1, len(match[1])):
+        if self._style == "google" and (match := re.fullmatch(_GOOGLE, line)) and self._depth in (-1, len(match[1])):
             self._depth = len(match[1])
             self._begin([match[2]], match[3])
             return True
-        if self._style == "numpy" and (match := _NUMPY.fullmatch(line)):
+        if self._style == "numpy" and (match := re.fullmatch(_NUMPY, line)):
             self._begin(re.findall(r"\w+", match[1]), "")
             return True
         return False
@@ -101,6 +102,11 @@ class _Reader:
 
     def _is_outside(self, line: str) -> bool:
         """Return whether a line is indented less than an argument's help."""
-        if line[0].isspace() or _UNDERLINE.fullmatch(line):
+        if line[0].isspace() or _is_underline(line):
             return False
         return self._depth > 0 if self._style == "google" else self._style == "fields" and self._after_blank
+
+
+def _is_underline(line: str) -> bool:
+    dashes = line.rstrip()
+    return len(dashes) >= 3 and not dashes.strip("-")

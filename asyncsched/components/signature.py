@@ -25,7 +25,7 @@ _SHAPES: dict[object, Shape] = {list: "list", Sequence: "list", dict: "dict", Ma
 _SUPPORTED = "str, int, float, bool, Literal of strings, list[...], dict[str, ...], and each of them | None"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Parameter:
     """One parameter of a component.
 

@@ -202,7 +202,7 @@ def make_provider(make: MakeProvider, cfg: Mapping[str, CfgVal]) -> ImageProvide
     return provider
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fetched:
     """A role's image on this machine.
 
