@@ -6,7 +6,6 @@ The result is a plain value: it prints readably with its secrets masked, and may
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -246,7 +245,7 @@ def to_wire(
         ConfigError: An object is larger than the server accepts.
     """
     namespace, name = names.split_app_id(app_id)
-    body: Json = revealed(copy.deepcopy(job.resource))
+    body: Json = revealed(job.resource)
     annotations = body["metadata"].setdefault("annotations", {})
     annotations[names.REQUEST] = digest
     if by_hand:

@@ -6,13 +6,13 @@ tolerations by key and effect; other lists are replaced. Fields that asyncsched 
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 from asyncsched.errors import RunOptionError
 from asyncsched.schedulers.kubernetes import names, request_values
+from asyncsched.specs.copies import copied
 from asyncsched.specs.masking import masked
 from asyncsched.specs.result import RESULT_FILE
 
@@ -200,7 +200,7 @@ def _list(owner: Json, field: str) -> list[Json]:
 
 def overlaid(template: Json, patches: Sequence[Json]) -> Json:
     """Return a pod template with patches merged in; the arguments are not changed."""
-    result = copy.deepcopy(template)
+    result = copied(template)
     for patch in patches:
         parts: Json = {field: patch[field] for field in ("metadata", "spec") if field in patch}
         result = _merged(result, parts)
@@ -221,7 +221,7 @@ def _merged(base: Json, patch: Json) -> Json:
         elif field in _KEYS and isinstance(value, list):
             result[field] = _merged_list(result.get(field) or [], cast("list[Json]", value), _KEYS[field])
         else:
-            result[field] = copy.deepcopy(value)
+            result[field] = copied(value)
     return result
 
 
