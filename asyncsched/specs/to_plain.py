@@ -13,6 +13,9 @@ Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | 
 JsonValue: TypeAlias = Plain
 """The value of a JSON document."""
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+"""Asked for first, because most values are such; subclasses, as `Secret`, are others."""
+
 
 def to_plain(value: object) -> Plain:
     """Return a copy made of dicts, lists and scalars.
@@ -20,6 +23,8 @@ def to_plain(value: object) -> Plain:
     A string is kept, so a ``Secret`` stays one. An enum becomes its value if that is a string, else its name. Any
     other object becomes its ``str()``.
     """
+    if type(value) in _SCALARS:
+        return cast("Plain", value)
     if isinstance(value, Enum):
         return str(value.value) if isinstance(value, str) else value.name
     if value is None or isinstance(value, (bool, int, float, str)):
