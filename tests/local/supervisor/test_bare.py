@@ -70,6 +70,20 @@ def test_without_json_it_refuses_too(line: bytes) -> None:
     assert _run(code) == "refused False"
 
 
+@pytest.mark.parametrize("lacks", ["sys.modules['_json'] = None", "import _json; del _json.make_scanner"])
+def test_an_interpreter_without_the_c_half_uses_the_whole_module(lacks: str) -> None:
+    code = (
+        f"import sys; {lacks}\n"
+        "sys.path.append(sys.argv[1])\n"
+        "from supervisor.bare import dumps, loads\n"
+        "print(dumps({'a': [1, None]}).decode(), loads(b' [2.5]\\n'))\n"
+        "for line in (b'{', b'', b'1 2'):\n"
+        "    try: print(loads(line))\n"
+        "    except ValueError: print('refused')"
+    )
+    assert _run(code).split("\n") == ['{"a":[1,null]} [2.5]', *["refused"] * 3]
+
+
 def test_what_cannot_be_written_is_named() -> None:
     with pytest.raises(TypeError, match="set cannot be written as JSON"):
         dumps({"a": {1}})

@@ -6,7 +6,6 @@ are as they have them, except that all numbers are plain, and that `accept` is a
 
 from __future__ import annotations
 
-import _json
 import _socket as socket
 from _heapq import heappop, heappush
 from _weakref import ref
@@ -36,9 +35,18 @@ def _refuse(value: object) -> object:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-_scan: Any = _json.make_scanner(_Plain)  # type: ignore[arg-type]
-# Without a search for circles, which none of our messages has; see `json.encoder` for the order of the arguments.
-_chunks: Any = _json.make_encoder(None, _refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, True)
+_scan: Any
+_chunks: Any
+try:
+    import _json
+
+    _scan = _json.make_scanner(_Plain)  # type: ignore[arg-type]
+    # Without a search for circles, which none of our messages has; see `json.encoder` for the order of the arguments.
+    _chunks = _json.make_encoder(None, _refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, True)
+except (ImportError, AttributeError, TypeError):  # an interpreter that has none, or another one
+    import json
+
+    _scan, _chunks = json.JSONDecoder().raw_decode, json.JSONEncoder(separators=(",", ":")).iterencode
 
 
 def accept(listening: socket.socket) -> socket.socket:
