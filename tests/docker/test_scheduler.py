@@ -205,7 +205,7 @@ async def test_cancel_of_what_waits_to_be_started_again(scheduler: DockerSchedul
 async def test_cancel_of_what_is_paused(scheduler: DockerScheduler, dockerd: Dockerd) -> None:
     app_id = await scheduler.submit(app(shell(OBEYS)))
     await eventually_running(scheduler, app_id)
-    dockerd.api.call("POST", f"/containers/{app_id}-worker-0/pause")
+    await eventually_paused(dockerd, f"{app_id}-worker-0")
     status = await scheduler.describe(app_id)
     assert status is not None
     assert (AppState.PENDING, "paused") == (status.replicas[0].state, status.replicas[0].reason)
@@ -221,6 +221,19 @@ async def test_cancel_survives_the_end_of_the_canceller(scheduler: DockerSchedul
         await brief.cancel(app_id)
 
     assert await end(scheduler, app_id) is AppState.CANCELLED
+
+
+async def eventually_paused(dockerd: Dockerd, container: str) -> None:
+    async def is_paused() -> bool:
+        try:
+            await asyncio.to_thread(dockerd.api.call, "POST", f"/containers/{container}/pause")
+        except RuntimeError as error:
+            if "unable to freeze" not in str(error):
+                raise
+            return False  # with version 1 of cgroups runc gives up after a while, and the caller has to repeat
+        return True
+
+    await eventually(is_paused)
 
 
 async def eventually_running(scheduler: DockerScheduler, app_id: str) -> None:
