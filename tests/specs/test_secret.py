@@ -190,19 +190,28 @@ def test_token_is_a_whole_word_of_a_secret_name(
         assert not is_secret_name(sep.join([*before, shape(other), *after]))
 
 
-PIECES = (
-    "secret password passwd passphrase credential token pass pw pwd api auth access key keys jwt authorization config"
-)
-PIECES += " github pat use old oldpwd bypass sort cache max pad \u017fecret \u212aey paß tokens x 1"
+PIECES = "secret password passwd passphrase credential token pass pw pwd api auth access key keys jwt authorization"
+PIECES += " config github pat use old oldpwd bypass sort cache max pad \u017fecret \u212aey paß tokens x 1"
+
+
+def joined(pieces: list[str], data: st.DataObject) -> str:
+    shapes = st.sampled_from([str.upper, str.lower, str.title])
+    return data.draw(st.sampled_from(["", "_", "-", "."])).join(data.draw(shapes)(piece) for piece in pieces)
 
 
 @given(st.lists(st.sampled_from(PIECES.split()) | st.text(max_size=3), max_size=5), st.data())
 def test_a_name_is_judged_by_the_patterns_whether_they_are_looked_at_or_not(
     pieces: list[str], data: st.DataObject
 ) -> None:
-    shapes = st.sampled_from([str.upper, str.lower, str.title])
-    name = data.draw(st.sampled_from(["", "_", "-", "."])).join(data.draw(shapes)(piece) for piece in pieces)
+    name = joined(pieces, data)
     assert is_secret_name(name) == secret_names._has_secret_words(name)
+
+
+@given(st.lists(st.sampled_from(PIECES.split()), max_size=5), st.data())
+def test_a_secret_name_is_found_in_a_text(pieces: list[str], data: st.DataObject) -> None:
+    name = joined(pieces, data)
+    if name.isascii() and is_secret_name(name):
+        assert any(True for _ in secret_names.find_parts(f"run {name}=x"))
 
 
 def test_names_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:

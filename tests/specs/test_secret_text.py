@@ -61,6 +61,7 @@ SECRET: list[tuple[list[str], list[str]]] = [
     (["--password\nP6"], ["--password\n***"]),
     (["REDIS_AUTH=P6"], ["REDIS_AUTH=***"]),
     (["-c", "A=b GITHUB_PAT=P6 x --gh-pat P7"], ["-c", "A=b GITHUB_PAT=*** x --gh-pat ***"]),
+    (["-c", "PATH=a githubPat=P6 x --githubPath=b"], ["-c", "PATH=a githubPat=*** x --githubPath=b"]),
     (["A=b;AccountKey=P6==;C=d"], ["A=b;AccountKey=***;C=d"]),
     (["Server=h;Uid=a;Pwd=P6;"], ["Server=h;Uid=a;Pwd=***;"]),
     (["--pwd", "P6", "--ssh-key=P7"], ["--pwd", "***", "--ssh-key=***"]),
