@@ -27,7 +27,7 @@ def to_plain(value: object) -> Plain:
         return cast("Plain", value)
     if isinstance(value, Enum):
         return str(value.value) if isinstance(value, str) else value.name
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, (int, float, str)):
         return value
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}

@@ -134,7 +134,7 @@ class GroupSettings:
         retries: int | None,
         timeout: float | None,
     ) -> JobSettings | None:
-        """Return the settings of a job that has arguments of its own, with the group's for the rest; otherwise None.
+        """Return the settings of a job: its own arguments, then those of the group. None if it has none of its own.
 
         Raises:
             ConfigError: An argument is invalid.

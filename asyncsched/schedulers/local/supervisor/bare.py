@@ -1,7 +1,7 @@
 """Parts of the standard library in C, without the Python modules around them, which took over half of the start.
 
-Those make enums of the numbers of signals and sockets, and compile patterns for JSON. `deque`, `signal` and `socket`
-are as they have them, except that all numbers are plain, and that `accept` is a function.
+Those modules make enums of the numbers of signals and sockets, and compile patterns for JSON. Here the numbers are
+plain, and `accept` is a function; the rest is used as usual.
 """
 
 from __future__ import annotations
