@@ -244,7 +244,7 @@ class StateFeed:
 
     async def _guarded_push(self) -> None:
         assert self._push is not None
-        await self._pace.asked_pause()
+        await self._pace.before_calls()
         try:
             await self._push(self._port)
         except AsyncSchedError as error:
@@ -274,7 +274,7 @@ class StateFeed:
 
     async def _guarded(self, app_ids: Sequence[str]) -> int:
         """Read these apps; return the number of calls, 0 after a temporary failure."""
-        await self._pace.asked_pause()
+        await self._pace.before_calls()
         budget = budget_of(asyncio.get_running_loop())
         calls = 0
         try:

@@ -27,6 +27,7 @@ class FeedPace:
         self._shortest = shortest
         self._stretch = 1.0  # grows while the service throttles
         self._not_before = 0.0  # the end of a pause that the service asked for
+        self._called_at = 0.0  # the start of the last call
         self.sweep_calls = 1
         """The number of calls of the last sweep."""
 
@@ -48,11 +49,13 @@ class FeedPace:
         self._stretch = min(self._stretch * 2, MOST_STRETCH)
         self._not_before = self._clock.monotonic() + (error.retry_after or 0.0)
 
-    async def between_calls(self) -> None:
-        """Wait between two calls of one sweep."""
-        await self._clock.sleep(self._gap * self._stretch)
-
-    async def asked_pause(self) -> None:
-        """Wait for the rest of a pause that the service asked for."""
+    async def before_calls(self) -> None:
+        """Wait for the rest of a pause that the service asked for; then the first call begins."""
         if (left := self._not_before - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)
+        self._called_at = self._clock.monotonic()
+
+    async def between_calls(self) -> None:
+        """Wait until the next call of a sweep may begin; the time that the last one took counts."""
+        await self._clock.sleep(self._called_at + self._gap * self._stretch - self._clock.monotonic())
+        self._called_at = self._clock.monotonic()

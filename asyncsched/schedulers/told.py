@@ -72,7 +72,7 @@ async def told(info: AppDryRunInfo[Any], made_from: Mapping[str, Collection[str]
             return None
         return _without(info.app, _UNKNOWN, why, await _keeper(info, info.app, await _copy(info.request)))
     if made.request is None or made.request == (now := await _copy(info.request)):
-        return ToldApp(made.app, info.cfg)
+        return ToldApp(made.app, info.cfg, is_whole=True)
     edited = list(differences(made.request, now))
     names = {name for place in edited for name in place}
     fields = [field for name in names for field in made_from.get(name, ())] if made_from else _UNKNOWN

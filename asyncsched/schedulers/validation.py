@@ -19,6 +19,7 @@ from asyncsched.specs.not_kept import NOT_KEPT, NotKept
 from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.secret import MASK, SHORTEST_UNDECLARED, Secret, reveal
 from asyncsched.specs.secret_ref import SecretRef
+from asyncsched.specs.to_plain import SCALARS
 
 __all__ = [
     "check_app",
@@ -214,6 +215,8 @@ def _digest(value: object) -> str:
 
 
 def _plain(value: object) -> object:
+    if type(value) in SCALARS:
+        return value
     if isinstance(value, str):
         return reveal(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -224,6 +227,6 @@ def _plain(value: object) -> object:
         return [_plain(item) for item in cast("Sequence[object]", value)]
     if isinstance(value, enum.Enum):
         return value.name
-    if value is None or isinstance(value, (bool, int, float)):
+    if isinstance(value, (int, float)):
         return value
     return type(value).__qualname__  # a hook, such as pre_proc: only its type can be compared

@@ -145,10 +145,14 @@ class ToldApp(AppDef):
     Args:
         app: The described part of the app.
         *beside: What else may contain its secrets: run options, a request, what was left out of its roles.
+
+    Attributes:
+        is_whole: Whether it is all of the app that was dry-run, because its request was not edited.
     """
 
-    def __init__(self, app: AppDef, *beside: object) -> None:
+    def __init__(self, app: AppDef, *beside: object, is_whole: bool = False) -> None:
         super().__init__(app.name, app.roles, app.metadata)
+        self.is_whole = is_whole
         self._beside = beside
 
     @cached_property

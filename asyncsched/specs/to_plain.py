@@ -7,13 +7,13 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeAlias, cast
 
-__all__ = ["JsonValue", "Plain", "to_plain"]
+__all__ = ["SCALARS", "JsonValue", "Plain", "to_plain"]
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 JsonValue: TypeAlias = Plain
 """The value of a JSON document."""
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+SCALARS = frozenset({str, int, float, bool, type(None)})
 """Asked for first, because most values are such; subclasses, as `Secret`, are others."""
 
 
@@ -23,7 +23,7 @@ def to_plain(value: object) -> Plain:
     A string is kept, so a ``Secret`` stays one. An enum becomes its value if that is a string, else its name. Any
     other object becomes its ``str()``.
     """
-    if type(value) in _SCALARS:
+    if type(value) in SCALARS:
         return cast("Plain", value)
     if isinstance(value, Enum):
         return str(value.value) if isinstance(value, str) else value.name

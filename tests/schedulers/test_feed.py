@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -393,3 +394,24 @@ async def test_each_answer_has_one_fingerprint_made_however_many_watch() -> None
 
 async def count_events(feed: StateFeed) -> int:
     return len([event async for event in feed.stream(["app"], follow=False)])
+
+
+@pytest.mark.parametrize(("taken", "expected"), [(0.06, 0.1), (0.3, 0.3)], ids=["a quick call", "a slow call"])
+async def test_the_time_that_a_call_takes_counts_for_its_pace(
+    clock: VirtualClock, taken: float, expected: float
+) -> None:
+    began: list[float] = []
+
+    async def sweep(app_ids: Sequence[str]) -> AsyncIterator[Answers]:
+        for _ in range(20):
+            began.append(clock.monotonic())
+            await clock.sleep(taken)
+            yield {}
+        yield {"app": DescribeAppResponse("app", AppState.SUCCEEDED)}
+
+    feed = StateFeed("test", sweep, clock=clock)
+    await count_events(feed)
+    await feed.close()
+
+    gaps = [after - before for before, after in pairwise(began)]
+    assert [pytest.approx(expected)] * 19 == gaps

@@ -54,7 +54,7 @@ AT_ONCE = 32
 PAGE = 500
 """Objects per page of a list."""
 LARGE_BODY = 256 << 10
-"""A body of at least this many bytes is parsed in a worker thread."""
+"""A body of at least this many bytes is encoded and parsed in a worker thread."""
 UNREACHED_FOR = 0.5
 """Seconds to retry a server that has never answered: it is more likely absent than still starting."""
 
@@ -135,6 +135,7 @@ class KubeClient:
         body: Mapping[str, Any] | list[Any] | None = None,
         accept: str | None = None,
         content_type: str | None = None,
+        is_large: bool = False,
         idempotent: bool = False,
         operation: str = "",
     ) -> Answer:
@@ -150,13 +151,16 @@ class KubeClient:
             body: The JSON body to send.
             accept: The type of the answer; JSON by default.
             content_type: The type of the body; JSON by default.
+            is_large: Whether the body may have `LARGE_BODY` bytes or more.
             idempotent: Whether repeating the call is safe.
             operation: The operation to name in errors: ``submit``, ``describe`` ...
 
         Raises:
             SchedulerError: The call was refused; `failure_of` returns the server's answer.
         """
-        data = None if body is None else await asyncio.to_thread(_dumped, body)
+        data = None
+        if body is not None:
+            data = await asyncio.to_thread(_dumped, body) if is_large else _dumped(body)
         headers = {"Accept": accept or "application/json"}
         if data is not None:
             headers["Content-Type"] = content_type or "application/json"

@@ -24,6 +24,7 @@ from asyncsched.schedulers.kubernetes.request_pod import PodContext, common_labe
 from asyncsched.schedulers.kubernetes.status_jobs import Kind
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import pretty
+from asyncsched.specs.keeping import ToldApp
 from asyncsched.specs.secret import revealed
 
 __all__ = ["KubernetesBodies", "KubernetesJob", "make_request", "release_patch", "to_wire"]
@@ -85,12 +86,14 @@ class KubernetesBodies:
         name: The job's name.
         job: The body that creates the job.
         others: The bodies of the objects created after it, without the owner that `owned` adds.
+        size: How many bytes the largest body has.
     """
 
     namespace: str
     name: str
     job: Json = field(repr=False)
     others: tuple[Json, ...] = field(default=(), repr=False)
+    size: int
 
     def owned(self, uid: str) -> list[Json]:
         """Return the bodies of the others, owned by the job with this uid."""
@@ -218,7 +221,7 @@ class _Making:
             **(self.options.annotations or {}),
             names.APP_NAME: self.app.name,
             names.VERSION: self.version,
-            names.ROLES: note_of(self.app),
+            names.ROLES: note_of(ToldApp(self.app, self.options)),
             **names.said(names.SESSION, self.session)[1],
         }
         return {
@@ -238,7 +241,7 @@ def to_wire(
         job: The request.
         app_id: The id of the app.
         digest: The digest of the request, stored in an annotation.
-        app: The app to describe in the note; None to keep the request's note.
+        app: The app to describe in the note; None to keep the dry-run's note.
         by_hand: Whether the request was written by hand: its note names its fields only.
 
     Raises:
@@ -250,14 +253,11 @@ def to_wire(
     annotations[names.REQUEST] = digest
     if by_hand:
         annotations[names.ROLES] = note_of_hand_made(_made_with(job), job)
-    elif app is not None:  # the dry-run's note describes the app before the request was edited
+    elif app is not None:
         annotations[names.ROLES] = note_of(app)
-    wire = KubernetesBodies(
-        namespace=namespace, name=name, job=body, others=tuple(revealed(each) for each in job.others)
-    )
-    for each in (wire.job, *wire.others):
-        check_size(str(each.get("kind", "object")), each)
-    return wire
+    others = tuple(revealed(each) for each in job.others)
+    size = max(check_size(str(each.get("kind", "object")), each) for each in (body, *others))
+    return KubernetesBodies(namespace=namespace, name=name, job=body, others=others, size=size)
 
 
 def _made_with(job: KubernetesJob) -> Iterator[str]:

@@ -215,8 +215,8 @@ def check_pod_names(job: str, tasks: Sequence[tuple[str, int]]) -> None:
             )
 
 
-def check_size(what: str, body: Mapping[str, object]) -> None:
-    """Check the size of an object, with its secrets as sent.
+def check_size(what: str, body: Mapping[str, object]) -> int:
+    """Check the size of an object, with its secrets as sent, and return it in bytes.
 
     Raises:
         ConfigError: It is larger than the server accepts.
@@ -229,6 +229,7 @@ def check_size(what: str, body: Mapping[str, object]) -> None:
     if length > MAX_ANNOTATIONS:
         why = f"they must have at most {MAX_ANNOTATIONS:,} bytes, got {length:,}"
         raise ConfigError(f"the annotations of the {what} are too large", why=why, fix="shorten annotations")
+    return size
 
 
 def _too_large(what: str, size: str) -> ConfigError:

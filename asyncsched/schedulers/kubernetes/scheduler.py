@@ -32,7 +32,7 @@ from asyncsched.schedulers.kubernetes.request_by_hand import adopt
 from asyncsched.schedulers.kubernetes.request_ignored import ignored_by
 from asyncsched.schedulers.kubernetes.request_job import PER_INDEX_SINCE
 from asyncsched.schedulers.kubernetes.status import results_of
-from asyncsched.schedulers.kubernetes.submit import KubernetesSubmission, secrets_of, unhurried, validate
+from asyncsched.schedulers.kubernetes.submit import KubernetesSubmission, unhurried, validate
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.registry import check_extra, refuse_parameters
 from asyncsched.schedulers.request_checks import as_mapping, check_request
@@ -40,6 +40,7 @@ from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers, StatePort
 from asyncsched.specs.app import AppDef, RetryPolicy
 from asyncsched.specs.dryrun import AppDryRunInfo, Ignored
+from asyncsched.specs.keeping import ToldApp
 from asyncsched.specs.resources_aws import INSTANCE_TYPE
 from asyncsched.specs.run_options import CfgVal
 from asyncsched.specs.state import AppState, ReplicaStatus
@@ -193,7 +194,9 @@ class KubernetesScheduler(
     @override
     async def _schedule(self, info: AppDryRunInfo[KubernetesJob]) -> None:
         job = info.request
-        make = partial(to_wire, job, info.app_id, info.digest, info.app, by_hand=info.app is None)
+        app = info.app
+        described = None if isinstance(app, ToldApp) and app.is_whole else app
+        make = partial(to_wire, job, info.app_id, info.digest, described, by_hand=app is None)
         wire = await unhurried(make, job.size)
         await self._server.check_kind(job.kind)
         if job.images_to_push and await self._describe(info.app_id) is None:
@@ -209,7 +212,7 @@ class KubernetesScheduler(
             retry_for=self.retry_for,
         )
         async with self._or_removed(info.app_id, submission.undo):
-            await submission.send({*secrets_of([job.resource, job.others])})
+            await submission.send([job.resource, job.others])
         self._lookup.remember(info.app_id, job.kind)
         self._namespaces.use(wire.namespace)
         if job.pending_timeout is not None:

@@ -13,7 +13,7 @@ from asyncsched.errors import ConflictError, NotFoundError, SchedulerError, Unav
 from asyncsched.logs.backoff import Backoff
 from asyncsched.schedulers.kubernetes import lookup_paths as paths
 from asyncsched.schedulers.kubernetes import names
-from asyncsched.schedulers.kubernetes.client import KubeClient
+from asyncsched.schedulers.kubernetes.client import LARGE_BODY, KubeClient
 from asyncsched.schedulers.kubernetes.errors import BACKEND, failure_of
 from asyncsched.schedulers.kubernetes.request import KubernetesBodies, release_patch
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, Kind, job_record
@@ -21,7 +21,7 @@ from asyncsched.schedulers.kubernetes.status_pods import items, section, text
 from asyncsched.schedulers.request_checks import other_app
 from asyncsched.specs.secret import Secret, reveal
 
-__all__ = ["BACKGROUND", "KubernetesSubmission", "secrets_of", "unhurried", "validate"]
+__all__ = ["BACKGROUND", "KubernetesSubmission", "unhurried", "validate"]
 
 ResultT = TypeVar("ResultT")
 
@@ -71,6 +71,7 @@ class KubernetesSubmission:
         retry_for: float,
     ) -> None:
         self._client, self._wire, self._clock = client, wire, clock
+        self._is_large = wire.size >= LARGE_BODY
         self._kind: Kind = kind
         self._app_id, self._digest, self._released_last = app_id, digest, released_last
         self._path = paths.job(wire.namespace, kind, wire.name)
@@ -79,11 +80,11 @@ class KubernetesSubmission:
         self._is_open = False  # a request was sent and its outcome is unknown
         self._is_made = False
 
-    async def send(self, secrets: Collection[str] = ()) -> None:
+    async def send(self, request: object = None) -> None:
         """Create the missing objects of the app, and start it.
 
         Args:
-            secrets: Texts to remove from errors: a webhook that refuses an object may quote it.
+            request: Where the secrets are that are removed from errors: a webhook that refuses an object may quote it.
 
         Raises:
             ConflictError: Another app or object has its name.
@@ -92,7 +93,7 @@ class KubernetesSubmission:
         try:
             await self._send()
         except SchedulerError as error:
-            _hide(error, secrets)
+            _hide(error, {*_secrets_of(request)})
             raise
 
     async def _send(self) -> None:
@@ -134,7 +135,9 @@ class KubernetesSubmission:
         while True:
             try:
                 self._is_open = True
-                answer = await self._client.request("POST", path, query=STRICT, body=self._marked(), operation="submit")
+                answer = await self._client.request(
+                    "POST", path, query=STRICT, body=self._marked(), is_large=self._is_large, operation="submit"
+                )
                 self._is_open, self._is_made = False, True
                 return self._read(answer.json)
             except UnavailableError as error:
@@ -210,7 +213,15 @@ class KubernetesSubmission:
         space = self._wire.namespace
         path = paths.services(space) if is_service else paths.jobs(space, "job")
         try:
-            await self._client.request("POST", path, query=STRICT, body=body, idempotent=True, operation="submit")
+            await self._client.request(
+                "POST",
+                path,
+                query=STRICT,
+                body=body,
+                is_large=self._is_large,
+                idempotent=True,
+                operation="submit",
+            )
         except ConflictError as error:
             name = str(body["metadata"]["name"])
             found = await self._client.request("GET", f"{path}/{name}", operation="submit")
@@ -248,16 +259,16 @@ class KubernetesSubmission:
         )
 
 
-def secrets_of(value: object) -> Iterator[str]:
+def _secrets_of(value: object) -> Iterator[str]:
     """Yield the secrets of a request in plain text."""
     if isinstance(value, Secret):
         yield reveal(value)
     elif isinstance(value, Mapping):
         for each in cast("Mapping[object, object]", value).values():
-            yield from secrets_of(each)
+            yield from _secrets_of(each)
     elif isinstance(value, list):
         for each in cast("list[object]", value):
-            yield from secrets_of(each)
+            yield from _secrets_of(each)
 
 
 def _hide(error: SchedulerError, secrets: Collection[str]) -> None:
@@ -295,9 +306,12 @@ async def validate(client: KubeClient, wire: KubernetesBodies, kind: Kind) -> No
     """
     query = {"dryRun": "All", **STRICT}
     path = paths.jobs(wire.namespace, kind)
+    is_large = wire.size >= LARGE_BODY
 
     async def check(path: str, body: Mapping[str, Any]) -> None:
-        await client.request("POST", path, query=query, body=body, idempotent=True, operation="submit_dryrun")
+        await client.request(
+            "POST", path, query=query, body=body, is_large=is_large, idempotent=True, operation="submit_dryrun"
+        )
 
     await check(path, wire.job)
     others = [(body, paths.services if body.get("kind") == "Service" else _jobs) for body in wire.others]
