@@ -10,8 +10,11 @@ from typing import Any
 import click
 
 from asyncsched.components.images import default_image
+from asyncsched.errors import ConfigError
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.resources import resource
+from asyncsched.specs.secret import MASK
+from asyncsched.specs.secret_text import replaced
 
 __all__ = ["app_of_command"]
 
@@ -23,6 +26,7 @@ def app_of_command(words: Sequence[str], shape: Mapping[str, Any]) -> AppDef:
         words: The program and its arguments.
         shape: The given options: replicas, image, name, cpu, memmb, gpu, env.
     """
+    _check_program(words[0])
     name = shape.get("name") or _name_of(words[0])
     size = {key: shape.get(key) for key in ("cpu", "gpu")}
     role = Role(
@@ -35,6 +39,19 @@ def app_of_command(words: Sequence[str], shape: Mapping[str, Any]) -> AppDef:
         resource=resource(**size, memMB=shape.get("memmb")),
     )
     return AppDef(name=name, roles=[role])
+
+
+def _check_program(program: str) -> None:
+    """Refuse a whole command in quotes. A path may contain spaces; the name of a program in PATH does not."""
+    first, *rest = program.split() or [""]
+    if not rest or "/" in first:
+        return
+    shown = replaced(program, MASK)
+    raise ConfigError(
+        f"the program after -- must be one word, got {shown!r}",
+        why="no shell splits it into words",
+        fix=f"leave out the quotes (run -- {shown}), or run a shell (run -- sh -c '...')",
+    )
 
 
 def _name_of(program: str) -> str:

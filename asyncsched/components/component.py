@@ -66,9 +66,8 @@ class Component:
             given |= convert(self.name, self.parameters, args)
         else:
             given |= parse_arguments(self.name, self.parameters, args)
-        for parameter in self.parameters:
-            if parameter.required and parameter.name not in given:
-                raise _missing(self.name, parameter)
+        if missing := [each for each in self.parameters if each.required and each.name not in given]:
+            raise _missing(self.name, missing)
         return self._call(given)
 
     def _call(self, given: dict[str, object]) -> AppDef:
@@ -102,8 +101,9 @@ def _list(value: object) -> list[object]:
     return list(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else []
 
 
-def _missing(name: str, parameter: Parameter) -> ComponentError:
-    help_text = f" ({parameter.help})" if parameter.help else ""
-    return ComponentError(
-        f"{name} needs {parameter.flag}", fix=f"add {parameter.flag} {parameter.type_name.upper()}{help_text}"
+def _missing(name: str, parameters: Sequence[Parameter]) -> ComponentError:
+    flags = ", ".join(each.flag for each in parameters)
+    added = ", ".join(
+        f"{each.flag} {each.type_name.upper()}{f' ({each.help})' if each.help else ''}" for each in parameters
     )
+    return ComponentError(f"{name} needs {flags}", fix=f"add {added}")

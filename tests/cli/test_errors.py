@@ -351,6 +351,17 @@ def test_a_scheduler_that_the_variable_names_has_to_exist(cli: Cli) -> None:
     assert (2, "error: no scheduler is named 'stgae'    did you mean stage?\n") == (done.code, done.err)
 
 
+def test_a_command_in_quotes_is_told_without_its_secrets(cli: Cli) -> None:
+    done = cli("run", "-s", "stage", "--", "curl --password=hunter22 x")
+
+    assert 2 == done.code
+    assert done.err == (
+        "error: the program after -- must be one word, got 'curl --password=*** x'\n"
+        "  why: no shell splits it into words\n"
+        "  fix: leave out the quotes (run -- curl --password=*** x), or run a shell (run -- sh -c '...')\n"
+    )
+
+
 def test_a_traceback_is_for_who_asks(cli: Cli) -> None:
     for line in ("--debug status stage://a/nosuch", "status --debug stage://a/nosuch"):
         done = cli(*line.split())

@@ -132,6 +132,13 @@ def test_what_is_missing_is_told_with_its_help() -> None:
     assert "my.job needs --data; add --data STR (Where the data is, in two lines.)" == str(caught.value)
 
 
+def test_all_that_is_missing_is_told_at_once() -> None:
+    with pytest.raises(ComponentError) as caught:
+        Component("two", required_only).app([])
+
+    assert "two needs -a, -b; add -a INT, -b STR" == str(caught.value)
+
+
 def test_a_component_without_more_arguments_takes_none() -> None:
     component = Component("two", required_only)
 
