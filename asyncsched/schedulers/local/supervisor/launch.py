@@ -54,7 +54,7 @@ class ReplicaLaunch:
         ownership: Registers the forked processes.
         null: The descriptor of their standard input.
         limits: The limits to restore in them.
-        done: Called once, with None after the gate has opened, or with the reason why no replica has run.
+        done: Called once, with None just before the gate opens, or with the reason why no replica has run.
     """
 
     def __init__(
@@ -199,8 +199,9 @@ class ReplicaLaunch:
             return
         self._is_open = True
         self._app.begin()
-        self._setup.open_gate(len(self._app.replicas))
+        # Answer first: once the gate is open, hundreds of programs compete with this process for the processors.
         self._done(None)
+        self._setup.open_gate(len(self._app.replicas))
 
     def abort(self, why: LaunchError) -> None:
         """Run no replica; no effect once the launch is decided."""
