@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from asyncsched import AppDef, Role
 
@@ -15,6 +16,7 @@ def app_of(command: list[str], *, replicas: int = 1) -> AppDef:
     return AppDef("bench", [Role("main", "", entrypoint=command[0], args=command[1:], num_replicas=replicas)])
 
 
+MEMORY = "/dev/shm"
 PEER_APP = """
 import os, shutil, sys, tempfile, threading, time
 from torchx.schedulers.local_scheduler import LocalScheduler, CWDImageProvider
@@ -33,8 +35,15 @@ def finish():
 
 
 @contextmanager
-def state_directory() -> Iterator[None]:
-    """Keep what a benchmark leaves out of the user's own state."""
+def state_directory(*, in_memory: bool = False) -> Iterator[None]:
+    """Keep what a benchmark leaves out of the user's own state.
+
+    Args:
+        in_memory: Whether to make it in memory, and later temporary files too, as those of the peer. On a disk, new
+            files take several times longer for minutes after many others were removed, as by the run before.
+    """
+    if in_memory and Path(MEMORY).is_dir():
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
     with tempfile.TemporaryDirectory() as home:
         os.environ["ASYNCSCHED_HOME"] = home
         yield

@@ -53,9 +53,10 @@ class Submit(NamedTuple):
 async def claims() -> AsyncIterator[Claim]:
     """Submit and end in turns."""
     for name, command in PROGRAMS.items():
-        # Kept until the last round, as the logs of the peer are: to make a file beside many that were removed takes
-        # a file system longer.
-        with state_directory(), peer(PEER_APP + PEER.format(command=command, replicas=REPLICAS)) as theirs:
+        with (
+            state_directory(in_memory=True),
+            peer(PEER_APP + PEER.format(command=command, replicas=REPLICAS)) as theirs,
+        ):
             measures: dict[str, Callable[[], Awaitable[Submit]]] = {
                 "a submit": partial(_submit, command),
                 SERIAL: on_loop(partial(_serial, command)),
