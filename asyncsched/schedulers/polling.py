@@ -10,6 +10,8 @@ __all__ = ["FeedPace"]
 
 LONGEST_BACKOFF = 60.0
 MOST_STRETCH = 64.0
+RESERVE = 1.02
+"""How much longer the time between two calls is than the budget asks: nothing precedes the first call of a watch."""
 
 
 class FeedPace:
@@ -57,5 +59,6 @@ class FeedPace:
 
     async def between_calls(self) -> None:
         """Wait until the next call of a sweep may begin; the time that the last one took counts."""
-        await self._clock.sleep(self._called_at + self._gap * self._stretch - self._clock.monotonic())
+        due = self._called_at + RESERVE * self._gap * self._stretch
+        await self._clock.sleep(due - self._clock.monotonic())
         self._called_at = self._clock.monotonic()

@@ -143,7 +143,7 @@ class OldSupervisor:
             threading.Thread(target=self._talk, args=[client], daemon=True).start()
 
     def _talk(self, client: socket.socket) -> None:
-        with client.makefile("rb") as lines:
+        with client, client.makefile("rb") as lines:
             for line in lines:
                 request: Message = json.loads(line)
                 self.heard.append(request)
@@ -184,7 +184,7 @@ class OldSupervisor:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # it has hung up first
-            sock.close()
+        self._server.close()  # a client's socket is closed by the thread that reads it
 
 
 def pairs(lines: list[Message]) -> list[tuple[Message, Message]]:
