@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -143,15 +144,14 @@ class OldSupervisor:
             threading.Thread(target=self._talk, args=[client], daemon=True).start()
 
     def _talk(self, client: socket.socket) -> None:
-        with client, client.makefile("rb") as lines:
-            for line in lines:
-                request: Message = json.loads(line)
-                self.heard.append(request)
-                self._send(client, {**self._answer(request), "re": request["n"]})
-                if request["op"] == "watch":
-                    self._watching.append(client)
-                if request["op"] in ("cancel", "kill"):
-                    self._end()
+        for line in _lines_of(client):
+            request: Message = json.loads(line)
+            self.heard.append(request)
+            self._send(client, {**self._answer(request), "re": request["n"]})
+            if request["op"] == "watch":
+                self._watching.append(client)
+            if request["op"] in ("cancel", "kill"):
+                self._end()
 
     def _answer(self, request: Message) -> Message:
         if request["op"] == "hello" and request.get("protocol") == self._hello["protocol"]:
@@ -185,6 +185,15 @@ class OldSupervisor:
             except OSError:
                 pass  # it has hung up first
         self._server.close()  # a client's socket is closed by the thread that reads it
+
+
+def _lines_of(client: socket.socket) -> Iterator[bytes]:
+    """Yield what a client sends until it hangs up, and close its socket."""
+    with client, client.makefile("rb") as lines:
+        try:
+            yield from lines
+        except OSError:
+            pass  # it has hung up before it had read everything
 
 
 def pairs(lines: list[Message]) -> list[tuple[Message, Message]]:
