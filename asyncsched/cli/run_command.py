@@ -11,6 +11,7 @@ import click
 
 from asyncsched.components.images import default_image
 from asyncsched.errors import ConfigError
+from asyncsched.schedulers.shape import holds_arguments
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.resources import resource
 from asyncsched.specs.secret import MASK
@@ -42,9 +43,8 @@ def app_of_command(words: Sequence[str], shape: Mapping[str, Any]) -> AppDef:
 
 
 def _check_program(program: str) -> None:
-    """Refuse a whole command in quotes. A path may contain spaces; the name of a program in PATH does not."""
-    first, *rest = program.split() or [""]
-    if not rest or "/" in first:
+    """Refuse a whole command in quotes."""
+    if not holds_arguments(program):
         return
     shown = replaced(program, MASK)
     raise ConfigError(

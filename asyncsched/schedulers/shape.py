@@ -33,6 +33,7 @@ __all__ = [
     "check_rows",
     "check_session",
     "check_workspace",
+    "holds_arguments",
 ]
 
 
@@ -256,13 +257,18 @@ def check_session(name: object) -> None:
         ) from error
 
 
+def holds_arguments(program: str) -> bool:
+    """Return whether a text is a whole command. A path may contain spaces; the name of a program in PATH does not."""
+    first, *rest = program.split() or [""]
+    return bool(rest) and "/" not in first
+
+
 def _check_entrypoint(who: str, entrypoint: object) -> None:
     if not entrypoint or entrypoint == MISSING:
         raise ConfigError(f"{who} has no entrypoint: name the program that it runs")
     if not isinstance(entrypoint, str):
         raise _wrong("entrypoint", who, "a str", _shown(entrypoint), fix="put the program's arguments into args")
-    # A path may contain spaces; the name of a program in PATH does not.
-    if "/" in (entrypoint.split() or [""])[0] or len(entrypoint.split()) < 2:
+    if not holds_arguments(entrypoint):
         return
     program, *args = words(replaced(entrypoint, MASK))
     raise _wrong(

@@ -134,7 +134,7 @@ class GroupSettings:
         retries: int | None,
         timeout: float | None,
     ) -> JobSettings | None:
-        """Return the settings of a job: its own arguments, then those of the group. None if it has none of its own.
+        """Return the settings of a job, or None if it has no arguments of its own; the group's fill in the rest.
 
         Raises:
             ConfigError: An argument is invalid.
