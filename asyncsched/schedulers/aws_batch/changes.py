@@ -7,7 +7,7 @@ jobs are described. The last sweep shows which is cheaper.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -64,21 +64,27 @@ class AWSSweeper:
         self, connection: AWSConnection, queue: str, apps: Mapping[str, KnownJob]
     ) -> AsyncGenerator[Answers]:
         watched = {known.job_id: app_id for app_id, known in apps.items()}
+        await asyncio.sleep(0)
         now: dict[str, Summary] = {}
+        changed: dict[str, None] = {}  # a set that keeps its order
         calls = 0
         for status in self._statuses(watched):
             pages = list_jobs(connection, jobQueue=queue, jobStatus=status, maxResults=MAX_ROWS)
             async with aclosing(pages):
                 async for rows in pages:
                     calls += 1
-                    now |= {row["jobId"]: _summary(row) for row in rows if row["jobId"] in watched}
+                    page = {row["jobId"]: _summary(row) for row in rows if row["jobId"] in watched}
+                    new = [job_id for job_id, summary in page.items() if self._is_new(job_id, summary)]
+                    changed |= dict.fromkeys(map(watched.__getitem__, new))
+                    now |= page
                     yield {}
         self._cost[connection, queue] = calls
-        await asyncio.sleep(0)
-        changed = [app_id for job_id, app_id in watched.items() if self._is_new(job_id, now.get(job_id))]
         # A job in no list may have ended, or moved back while the queue was listed, so it is described.
-        async for answers in self._jobs.describe_all([*changed, *self._next_nodes(apps, set(changed))]):
+        changed |= {app_id: None for job_id, app_id in watched.items() if job_id not in now}
+        await asyncio.sleep(0)
+        async for answers in self._jobs.describe_all([*changed, *self._next_nodes(apps, changed)]):
             yield answers
+        await asyncio.sleep(0)
         self._listed |= now
         self._status |= {job_id: str(summary[0]) for job_id, summary in now.items()}
 
@@ -91,11 +97,11 @@ class AWSSweeper:
         held = {self._status.get(job_id, ACTIVE[0]) for job_id in job_ids}
         return ACTIVE[min((at for at, status in enumerate(ACTIVE) if status in held), default=len(ACTIVE) - 1) :]
 
-    def _is_new(self, job_id: str, now: Summary | None) -> bool:
+    def _is_new(self, job_id: str, now: Summary) -> bool:
         # The two operations may word a reason differently, so compare with the last list too.
-        return now is None or now not in (self._listed.get(job_id), self._described.get(job_id))
+        return now not in (self._listed.get(job_id), self._described.get(job_id))
 
-    def _next_nodes(self, apps: Mapping[str, KnownJob], without: set[str]) -> list[str]:
+    def _next_nodes(self, apps: Mapping[str, KnownJob], without: Container[str]) -> list[str]:
         """Return multi-node apps to describe next: their nodes may change without a change in the lists."""
         multinode = [app_id for app_id, known in apps.items() if known.children and app_id not in without]
         chosen: list[str] = []

@@ -129,13 +129,16 @@ class AWSJobs:
     async def _describe_at(self, connection: AWSConnection, apps: Mapping[str, KnownJob]) -> AsyncGenerator[Answers]:
         again: dict[str, KnownJob] = {}  # apps that turn out to have nodes
         large: dict[str, KnownJob] = {}
+        budget = budget_of(asyncio.get_running_loop())
         for batch in _packed(apps):
             if len(batch) == 1 and _size(next(iter(batch.values()))) > MAX_IDS:
                 large |= batch
                 continue
             rows = await fetch_rows(connection, [i for known in batch.values() for i in _ids(known)])
             described: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
+            budget.begin()
             for app_id, known in batch.items():
+                await budget.breathe()  # A hundred descriptions take more than one step.
                 row = TOMBSTONE.existing(rows.get(known.job_id))
                 if row is not None and known.children is None and self._children(row):
                     known.children = self._children(row)
