@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from functools import partial
+from itertools import count
 
 import pytest
 
+from asyncsched.schedulers.aws_batch.changes import AWSSweeper
+from asyncsched.schedulers.aws_batch.lookup_names import MAX_ROWS
 from asyncsched.specs import AppDef, AppState
 from tests.aws_batch.conftest import QUEUE, Virtual, script
 from tests.aws_emulator.many import end, running_jobs
@@ -93,6 +97,32 @@ async def test_statuses_that_no_watched_job_is_in_are_not_listed(virtual: Virtua
             await anext(event async for event in watch if event.is_terminal())
 
     assert {"RUNNING"} == cloud.batch.listed.keys()
+
+
+async def test_a_watch_compares_one_page_in_a_step(virtual: Virtual, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many jobs there are, a step of the loop compares those of one page."""
+    compared = Counter[int]()
+    steps, is_new, soon = count(), AWSSweeper._is_new, asyncio.get_running_loop().call_soon
+    step = next(steps)
+
+    def next_step() -> None:
+        nonlocal step
+        step = next(steps)
+
+    def counted(self: AWSSweeper, job_id: str, now: tuple[object, ...]) -> bool:
+        if not compared[step]:
+            soon(next_step)
+        compared[step] += 1
+        return is_new(self, job_id, now)
+
+    monkeypatch.setattr(AWSSweeper, "_is_new", counted)
+    jobs = running_jobs(virtual.cloud, 4 * MAX_ROWS, QUEUE)
+    virtual.cloud.timeline.after(20, lambda: end(virtual.cloud, jobs[0]))
+
+    async with virtual.scheduler().watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
+        await anext(event async for event in watch if event.is_terminal())
+
+    assert MAX_ROWS == max(compared.values())
 
 
 async def test_a_page_token_that_expires_costs_a_watch_nothing(virtual: Virtual) -> None:
