@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from functools import partial
-from itertools import count
 
 import pytest
 
@@ -101,18 +99,13 @@ async def test_statuses_that_no_watched_job_is_in_are_not_listed(virtual: Virtua
 
 async def test_a_watch_compares_one_page_in_a_step(virtual: Virtual, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many jobs there are, a step of the loop compares those of one page."""
-    compared = Counter[int]()
-    steps, is_new, soon = count(), AWSSweeper._is_new, asyncio.get_running_loop().call_soon
-    step = next(steps)
-
-    def next_step() -> None:
-        nonlocal step
-        step = next(steps)
+    compared = [0]  # in each step
+    is_new, soon = AWSSweeper._is_new, asyncio.get_running_loop().call_soon
 
     def counted(self: AWSSweeper, job_id: str, now: tuple[object, ...]) -> bool:
-        if not compared[step]:
-            soon(next_step)
-        compared[step] += 1
+        if not compared[-1]:
+            soon(compared.append, 0)
+        compared[-1] += 1
         return is_new(self, job_id, now)
 
     monkeypatch.setattr(AWSSweeper, "_is_new", counted)
@@ -122,7 +115,7 @@ async def test_a_watch_compares_one_page_in_a_step(virtual: Virtual, monkeypatch
     async with virtual.scheduler().watch([f"{QUEUE}:{job.id}" for job in jobs]) as watch:
         await anext(event async for event in watch if event.is_terminal())
 
-    assert MAX_ROWS == max(compared.values())
+    assert MAX_ROWS == max(compared)
 
 
 async def test_a_page_token_that_expires_costs_a_watch_nothing(virtual: Virtual) -> None:

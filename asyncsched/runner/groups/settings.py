@@ -134,7 +134,7 @@ class GroupSettings:
         retries: int | None,
         timeout: float | None,
     ) -> JobSettings | None:
-        """Return the settings of a job, or None if it has no arguments of its own; the group's fill in the rest.
+        """Return the settings of a job, or None if it has no arguments of its own. The group's are its defaults.
 
         Raises:
             ConfigError: An argument is invalid.

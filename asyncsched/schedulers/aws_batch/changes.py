@@ -74,8 +74,7 @@ class AWSSweeper:
                 async for rows in pages:
                     calls += 1
                     page = {row["jobId"]: _summary(row) for row in rows if row["jobId"] in watched}
-                    new = [job_id for job_id, summary in page.items() if self._is_new(job_id, summary)]
-                    changed |= dict.fromkeys(map(watched.__getitem__, new))
+                    changed |= {watched[job_id]: None for job_id, told in page.items() if self._is_new(job_id, told)}
                     now |= page
                     yield {}
         self._cost[connection, queue] = calls
