@@ -155,14 +155,16 @@ async def test_an_emulator_that_restarts_in_mid_tail_costs_no_line(
     assert [str(i) for i in range(40)] == lines
 
 
+@pytest.mark.parametrize("kind", ["cut_after", "reset_after"])
 async def test_a_submit_that_is_cut_on_the_wire_after_it_took_effect(
-    server: Server, scheduler: AWSBatchScheduler
+    server: Server, scheduler: AWSBatchScheduler, kind: str
 ) -> None:
-    server.cloud.traffic.fail("SubmitJob", "cut_after")
+    server.cloud.traffic.fail("SubmitJob", kind)
 
     app_id = await scheduler.submit(short_app(), CFG)
 
     assert [app_id] == [f"{QUEUE}:{job.name}" for job in server.cloud.jobs]
+    assert 1 == server.cloud.traffic.calls["SubmitJob"]
 
 
 async def test_a_submit_that_is_cancelled_leaves_no_job_that_runs(server: Server, scheduler: AWSBatchScheduler) -> None:

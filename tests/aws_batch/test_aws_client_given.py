@@ -51,11 +51,12 @@ def of_another_account(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.cloud.traffic.valid_keys = {"GIVEN"}
 
 
+@pytest.mark.parametrize("kind", ["cut_after", "reset_after"])
 @pytest.mark.parametrize("sdk", ["aiobotocore", "boto3"])
 async def test_a_submit_that_is_cut_after_it_took_effect_is_one_job_with_a_given_client(
-    server: Server, clients: dict[str, tuple[Any, Any]], sdk: str
+    server: Server, clients: dict[str, tuple[Any, Any]], sdk: str, kind: str
 ) -> None:
-    server.cloud.traffic.fail("SubmitJob", "cut_after")
+    server.cloud.traffic.fail("SubmitJob", kind)
     scheduler = quick("session", *clients[sdk])
 
     app_id = await scheduler.submit(short_app(), CFG)

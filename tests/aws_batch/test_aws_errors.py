@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+
+import aiohttp
 import botocore.exceptions as aws
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
 
 from asyncsched.errors import (
     AsyncSchedError,
@@ -16,6 +20,11 @@ from asyncsched.errors import (
     UnavailableError,
 )
 from asyncsched.schedulers.aws_batch.errors import may_have_happened, translate
+
+NOT_CONNECTED = aiohttp.ClientConnectorError(
+    ConnectionKey("x", 80, is_ssl=False, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None),
+    ConnectionRefusedError(),
+)
 
 
 def answer(code: str, message: str = "", status: int = 400) -> aws.ClientError:
@@ -86,7 +95,11 @@ def test_what_the_sdk_itself_refuses_quotes_no_values() -> None:
         (answer("ServerException", status=500), True),
         (answer("TooManyRequestsException", status=429), False),
         (answer("ClientException", "no"), False),
-        (aws.EndpointConnectionError(endpoint_url="x"), False),
+        (aws.EndpointConnectionError(endpoint_url="x"), True),
+        (aws.EndpointConnectionError(endpoint_url="x", error=aiohttp.ClientOSError(104, "reset by peer")), True),
+        (aws.EndpointConnectionError(endpoint_url="x", error=aiohttp.ClientConnectionError()), True),
+        (aws.EndpointConnectionError(endpoint_url="x", error=NOT_CONNECTED), False),
+        (aws.EndpointConnectionError(endpoint_url="x", error=socket.gaierror()), False),
         (aws.ConnectTimeoutError(endpoint_url="x"), False),
     ],
 )

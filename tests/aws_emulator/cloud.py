@@ -94,7 +94,7 @@ class Cloud:
         if fault:
             if fault.kind == "garbage":
                 raise ApiError("garbage", "half an answer", 200)
-            raise DroppedError
+            raise DroppedError(resets=fault.kind == "reset_after")
         return answer
 
     def purge(self, job_id: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import socket
+import struct
 import threading
 import time
 import traceback
@@ -86,8 +88,8 @@ class Server:
             return self._pass_on(environ, start_response, operation)
         try:
             return self._answer(environ, start_response, service, operation, key)
-        except DroppedError:
-            _Handler.drop(environ)
+        except DroppedError as error:
+            _Handler.drop(environ, resets=error.resets)
             return []
 
     def _answer(
@@ -143,6 +145,7 @@ class _Handler(WSGIRequestHandler):
             super().finish()
 
     def connection_dropped(self, error: BaseException, environ: Environ | None = None) -> None:
+        self.close_connection = True
         # Werkzeug looks for the rest of a request with a selector that it leaves open when the client has gone.
         for frame, _ in traceback.walk_tb(error.__traceback__):
             if (selector := frame.f_locals.get("selector")) is not None:
@@ -159,9 +162,14 @@ class _Handler(WSGIRequestHandler):
                     connection.shutdown(2)
 
     @staticmethod
-    def drop(environ: Environ) -> None:
+    def drop(environ: Environ, *, resets: bool) -> None:
+        connection: socket.socket = environ["werkzeug.socket"]
         with contextlib.suppress(OSError):
-            environ["werkzeug.socket"].shutdown(2)
+            if resets:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                os.close(connection.detach())  # now: the server would send a proper end first
+            else:
+                connection.shutdown(2)
         raise ConnectionResetError("cut on purpose")
 
 

@@ -12,7 +12,11 @@ from tests.aws_emulator.errors import ApiError
 
 
 class DroppedError(Exception):
-    """The connection is cut, and no answer is sent."""
+    """The connection is cut, and no answer is sent; `resets` says whether by a reset, or with a proper end."""
+
+    def __init__(self, *, resets: bool = False) -> None:
+        super().__init__()
+        self.resets = resets
 
 
 @dataclass
@@ -20,8 +24,8 @@ class Fault:
     """Something that goes wrong with the next `times` calls of the operations that match.
 
     `kind` is one of ``throttle``, ``error`` (500), ``unavailable`` (503), ``denied``, ``expired``, ``garbage``
-    (half an answer), ``cut`` (the connection breaks before anything is done) and ``cut_after`` (it breaks
-    after the operation has taken effect).
+    (half an answer), ``cut`` (the connection ends before anything is done), ``cut_after`` (it ends after
+    the operation has taken effect) and ``reset_after`` (it is reset then).
     """
 
     operation: str
@@ -62,7 +66,7 @@ class Traffic:
         if self.valid_keys is not None and key not in self.valid_keys:
             raise ApiError("ExpiredTokenException", "The security token included in the request is expired", 403)
         fault = self._fault(operation)
-        if fault and fault.kind != "cut_after" and fault.kind != "garbage":
+        if fault and fault.kind not in ("cut_after", "reset_after", "garbage"):
             raise self._refusal(service, operation, fault.kind)
         if not self._admit(operation):
             raise self._refusal(service, operation, "throttle")

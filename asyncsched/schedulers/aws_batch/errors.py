@@ -64,7 +64,9 @@ _CONFIG = {
     "InvalidRetryModeError",
     "UnknownCredentialError",
 }
-_UNREACHED = {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
+_UNREACHED = {"ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
+_NOT_CONNECTED = {"ClientConnectorError", "ConnectError", "NewConnectionError", "gaierror"}
+"""The reasons for an `EndpointConnectionError` after which nothing can have been sent: those of the HTTP clients."""
 _MISSING = re.compile(r"does not exist|can ?not be found|not found|INACTIVE", re.IGNORECASE)
 
 
@@ -115,7 +117,16 @@ def may_have_happened(error: BaseException) -> bool:
         return False
     if cause is not None and (response := _answer(cause)):
         return _status(response) >= 500
-    return type(cause).__name__ not in _UNREACHED
+    return not _is_unreached(cause)
+
+
+def _is_unreached(cause: BaseException | None) -> bool:
+    kind = type(cause).__name__
+    if kind != "EndpointConnectionError":
+        return kind in _UNREACHED
+    # aiobotocore raises it also for a connection that was reset while the answer was awaited.
+    reason: object = getattr(cause, "kwargs", {}).get("error")
+    return not _NOT_CONNECTED.isdisjoint(each.__name__ for each in type(reason).__mro__)
 
 
 def _answer(error: BaseException) -> dict[str, Any]:
