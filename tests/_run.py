@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,9 @@ BUSY_LOOPS = 4
 TIMED_MINUTES = 30
 SILENCE_OF_HEAVY = 2400.0
 """Seconds for which a part of ``--all`` may print nothing: one heavy test may be silent for long."""
+
+_DEBUGGERS = {"--pdb", "--trace"}
+"""The options of pytest with which a person may think for as long as it takes."""
 
 NO_TESTS = 5
 """pytest's exit code for a process for which no test was left."""
@@ -132,13 +136,23 @@ def _busy_loops() -> Iterator[None]:
             loop.wait()
 
 
-def _alone(part: Part) -> Ended:
+def _alone(part: Part, limits: Limits | None = None) -> Ended:
     """Run one part; in a terminal it has the terminal itself, for colours and for a debugger."""
     if not sys.stdin.isatty():
-        return asyncio.run(_parts.side_by_side([part]))[0]
-    started = time.monotonic()
-    code = subprocess.run(part.command, check=False).returncode
-    why = "" if code in part.passes else f"exit code {code}"
+        return asyncio.run(_parts.side_by_side([part], limits=limits))[0]
+    started, limits = time.monotonic(), limits or Limits()
+    with subprocess.Popen(part.command) as process:
+        why = ""
+        try:
+            process.wait(None if _DEBUGGERS.intersection(part.command) else limits.total)
+        except subprocess.TimeoutExpired:
+            why = f"has run for {limits.total:g} s"
+            process.send_signal(signal.SIGABRT)  # for its stacks
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(limits.stacks)
+            process.kill()
+    code = process.returncode
+    why = why or ("" if code in part.passes else f"exit code {code}")
     return Ended(part=part, code=code, seconds=time.monotonic() - started, why=why)
 
 

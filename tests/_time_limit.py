@@ -1,9 +1,10 @@
 """The time limit of a test: it guards against hangs and judges nothing.
 
 A test that reaches its limit ends the whole run within seconds, whatever its loop, its threads and its children are
-doing: the stacks of all threads and tasks are written to the error output that pytest was started with, the children
-that the test has started are ended, and the process exits with 1. An exception instead, raised where the test stands,
-can be swallowed there: asyncio takes what a callback raises for the callback's own error, and the test hangs on.
+doing: the stacks of all threads and tasks are written to the error output that pytest was started with, the process
+exits with 1, and then the children that the test has started are ended. An exception instead, raised where the test
+stands, can be swallowed there: asyncio takes what a callback raises for the callback's own error, and the test hangs
+on. And if a child ended before us, the test that waits for it would go on, and could pass.
 
 The limit is `time_limit` of pytest's configuration; a test that is heavy alone has more::
 
@@ -19,7 +20,6 @@ import asyncio
 import faulthandler
 import gc
 import os
-import signal
 import sys
 import threading
 import time
@@ -30,6 +30,8 @@ from types import AsyncGeneratorType
 from typing import Any, NoReturn
 
 import pytest
+
+from tests.services.lifeline import Lifeline
 
 _WITHOUT_THE_LOCK = 15.0  # seconds after the limit at which faulthandler ends what the thread could not
 _CHILDREN_WITHIN = 2.0  # seconds that children have between SIGTERM and SIGKILL
@@ -77,7 +79,7 @@ class Limit:
         try:
             for part in self._parts():
                 _write(self._output, part)
-            _end([*_descendants(os.getpid(), self._began)])
+            _end_after_us([*_descendants(os.getpid(), self._began)])
         except BaseException:
             _write(self._output, traceback.format_exc())
         finally:
@@ -88,7 +90,7 @@ class Limit:
         yield from _threads()
         yield from _tasks()
         for pid in _descendants(os.getpid(), self._began):
-            yield f"\n--- child process {pid}, now ended: {_command(pid)}\n"
+            yield f"\n--- child process {pid}, ended after this one: {_command(pid)}\n"
         yield f"\n+++ time limit: the run ends here, in {self._what} +++\n"
 
 
@@ -170,15 +172,10 @@ def _command(pid: int) -> str:
     return _command_line(pid).replace("\0", " ").strip()[:500] or "(ended, and not waited for)"
 
 
-def _end(pids: list[int]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in pids:
-            try:
-                os.kill(pid, number)
-            except (ProcessLookupError, PermissionError):
-                continue
-        if number == signal.SIGTERM and pids:
-            time.sleep(_CHILDREN_WITHIN)
+def _end_after_us(pids: list[int]) -> None:
+    if pids:
+        them = " ".join(map(str, pids))
+        Lifeline("sh", "-c", f"kill -TERM {them}; sleep {_CHILDREN_WITHIN}; kill -KILL {them}")
 
 
 _LIMIT = pytest.StashKey[Limit]()

@@ -16,7 +16,7 @@ import pytest
 
 from tests._heavy import ROOMS
 from tests._parts import Ended, InterruptError, Limits, Part, side_by_side
-from tests._run import SILENCE_OF_HEAVY
+from tests._run import SILENCE_OF_HEAVY, _alone
 from tests._shared import DOCKER_DAEMONS, _may_bring_up
 from tests._support import eventually_blocking
 
@@ -90,6 +90,16 @@ def test_a_part_that_hangs_shows_its_stacks_and_ends_with_its_children(limit: st
     assert (why, -signal.SIGABRT) == (hung.why, hung.code)
     assert any("the_place_where_it_hangs" in line for line in shown)
     eventually_blocking(lambda: is_gone(int(shown[0].split()[1])))
+
+
+def test_a_part_that_hangs_in_a_terminal_shows_its_stacks_and_ends(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    ended = _alone(python("hangs", f"{FOR_EVER}\nthe_place_where_it_hangs('here')"), Limits(total=5))
+
+    assert (-signal.SIGABRT, "has run for 5 s") == (ended.code, ended.why)
+    assert "the_place_where_it_hangs" in capfd.readouterr().err
 
 
 def test_a_part_that_goes_on_printing_has_longer_than_a_silent_one_as_the_pages_say() -> None:

@@ -83,6 +83,11 @@ def test_in_a_child():
     child.wait()
 
 
+def test_in_a_short_child():
+    """It ends when it is asked to: what waits for it would go on."""
+    subprocess.run(["sleep", "1000"])
+
+
 def test_in_a_socket():
     a, b = socket.socketpair()
     a.recv(1)
@@ -132,7 +137,8 @@ IN_A_LOOP = {
 WITHOUT_A_LOOP = {
     "test_in_a_thread_that_is_joined": r"--- thread stuck\n(.*\n)*.*in stuck",
     "test_in_a_socket": "in test_in_a_socket",
-    "test_in_a_child": r"--- child process \d+, now ended: sh -c trap",
+    "test_in_a_short_child": r"--- child process \d+, ended after this one: sleep 1000",
+    "test_in_a_child": r"--- child process \d+, ended after this one: sh -c trap",
     "test_in_a_thread_that_is_left": r"the end of the run has not ended .*\n(.*\n)*--- thread stuck",
 }
 
