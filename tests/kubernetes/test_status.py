@@ -990,6 +990,37 @@ def _broken(data: st.DataObject, raw: dict[str, Any]) -> Any:
     return raw
 
 
+def noted(kind: Kind, note: str) -> JobRecord:
+    raw = job(kind, app())
+    raw["metadata"]["annotations"][names.ROLES] = note
+    record = job_record(raw, kind)
+    assert record is not None
+    return record
+
+
+@given(st.data())
+def test_a_note_of_any_content_is_read_or_passed_over(data: st.DataObject) -> None:
+    note = json.dumps(_broken(data, {"roles": [{"name": "main", "num_replicas": 2}, {"name": "more"}], "metadata": {}}))
+
+    for kind in ("volcano", "job"):
+        assert isinstance(described(noted(kind, note)).state, AppState)
+
+
+@pytest.mark.parametrize("kind", ["volcano", "job"])
+def test_a_note_with_more_replicas_than_there_can_be_costs_no_more_than_those(kind: Kind) -> None:
+    note = json.dumps({"roles": [{"name": f"role-{k}", "num_replicas": 99_999} for k in range(500)]})
+
+    assert 100_000 == len(described(noted(kind, note)).replicas)
+
+
+def test_a_role_whose_replicas_are_tasks_of_their_own_has_as_many_as_there_are() -> None:
+    tasks = [{"name": name, "replicas": 1} for name in ("main-0", "main-1", "main-01", "main-x", "main-7")]
+    a_job = job_record(job("volcano", app(5), tasks=tasks), "volcano")
+
+    assert a_job is not None
+    assert 2 == len(described(a_job).replicas)
+
+
 def test_hostile_numbers_and_texts() -> None:
     raw = pod(replica=0, labels={"volcano.sh/task-index": "9" * 400})
     assert pod_record(raw) is None

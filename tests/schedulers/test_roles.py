@@ -189,6 +189,7 @@ def test_whatever_stands_in_a_note_breaks_nothing(note: object) -> None:
     roles, metadata = read_app_note({"roles": [note], "metadata": note})
 
     assert role.name
+    assert all(type(count) is int for count in (role.num_replicas, role.max_retries, role.min_replicas or 1))
     assert all(isinstance(value, str) for value in (*role.args, *role.env.values(), *metadata.values()))
     repr(roles).encode()
 

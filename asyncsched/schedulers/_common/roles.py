@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from asyncsched.schedulers._common.untrusted import well_formed
+from asyncsched.schedulers._common.untrusted import MOST_DIGITS, well_formed
 from asyncsched.schedulers.told import listed
 from asyncsched.specs.app import AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.keeping import A_SECRET, Keeper, keeper_of, number_or_null
@@ -58,6 +58,9 @@ _SHED = ("env", "args", "metadata", "mounts", "port_map", "resource")
 """The fields to leave out of a note that is too large, in this order."""
 
 _MOST_NAMED = 50
+
+_LARGEST = 1e15
+"""Numbers of a resource from which on they are not believed; below it, a float is exact."""
 
 _REASONS = "reasons"
 """The key in a note for the reasons of values that were not kept, if they are not secrets."""
@@ -204,16 +207,16 @@ def role_of_note(note: object, *, name: str = "", image: str = "") -> Role:
     return Role(
         name=_text(data.get("name") or name),
         image=_unhidden(_word(data.get("image", ""), why.get("image"))) or image,
-        min_replicas=_number(data.get("min_replicas"), 0) or None,
+        min_replicas=_count(data.get("min_replicas")) or None,
         base_image=_unhidden(_word(data["base_image"], why.get("base_image"))) if "base_image" in data else None,
         entrypoint=_word(data.get("entrypoint", ""), why.get("entrypoint")),
         args=[_word(arg, why.get(f"argument {k}")) for k, arg in enumerate(_list(data.get("args")))],
         env=lacking | _env(data) | lacking,  # first, where readers see it, and last, so that it wins
-        num_replicas=_number(data.get("num_replicas"), 0),
-        max_retries=_number(data.get("max_retries"), 0),
+        num_replicas=_count(data.get("num_replicas")),
+        max_retries=_count(data.get("max_retries")),
         retry_policy=_policy(data.get("retry_policy")),
         resource=_read_resource(data.get("resource")),
-        port_map={well_formed(port): _number(number, 0) for port, number in _object(data.get("port_map")).items()},
+        port_map={well_formed(port): _count(number) for port, number in _object(data.get("port_map")).items()},
         metadata=_unhidden(_object(data.get("metadata"))),
         mounts=[
             mount
@@ -351,7 +354,7 @@ def _read_resource(value: object) -> Resource:
         gpu=_number(size.get("gpu"), -1),
         memMB=_number(size.get("memMB"), -1),
         capabilities=_unhidden(_object(size.get("capabilities"))),
-        devices={well_formed(name): _number(count, 0) for name, count in _object(size.get("devices")).items()},
+        devices={well_formed(name): _count(count) for name, count in _object(size.get("devices")).items()},
     )
 
 
@@ -385,5 +388,12 @@ def _list(value: object) -> Sequence[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
+def _count(value: object) -> int:
+    """Return a whole number that is not negative; 0 for anything else."""
+    return value if type(value) is int and 0 <= value < 10**MOST_DIGITS else 0
+
+
 def _number(value: object, default: int) -> int:
-    return cast("int", value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LARGEST:
+        return default
+    return cast("int", value)

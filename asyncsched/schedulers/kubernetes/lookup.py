@@ -17,7 +17,7 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import FRESH, JUST_READ, Events
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import describe_app, has_given_up, needs_events, waits
+from asyncsched.schedulers.kubernetes.status import describe_app, has_given_up, needs_events, waits, wanted
 from asyncsched.schedulers.kubernetes.status_jobs import (
     JobRecord,
     Kind,
@@ -165,7 +165,8 @@ class KubernetesLookup:
                 beside = (app_id, later) if later is not None else None
                 events = await self._events.about(namespace, about, fresh=FRESH, later=beside)
         describe = partial(describe_app, jobs, pods, group, events)
-        response = await asyncio.to_thread(describe) if len(pods) > LARGE else describe()
+        is_large = max(len(pods), wanted(jobs)) > LARGE
+        response = await asyncio.to_thread(describe) if is_large else describe()
         is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
         if response is not None and is_cancelled and "cancelling" not in response.msg:
             response.msg = "cancelling"

@@ -8,7 +8,7 @@ valid for Kubernetes. Text that a label cannot hold is kept in an annotation of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from asyncsched.errors import MalformedHandleError
@@ -183,6 +183,16 @@ def task_names(job: str, roles: Sequence[tuple[str, int]]) -> list[str]:
             task = _with_digest(task, f"{role}/{index}", max(room, _SHORTEST_TASK))
         taken.add(task)
         found.append(task)
+    return found
+
+
+def numbers_of_tasks(tasks: Iterable[str]) -> dict[str, list[int]]:
+    """Return the numbers of the tasks that have one replica of a role each, by the name of the role's task."""
+    found: dict[str, list[int]] = {}
+    for task in tasks:
+        of_role, dash, number = task.rpartition("-")
+        if dash and re.fullmatch("0|[1-9][0-9]{0,8}", number):
+            found.setdefault(of_role, []).append(int(number))
     return found
 
 

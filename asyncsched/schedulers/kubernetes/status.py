@@ -16,7 +16,6 @@ from asyncsched.schedulers.kubernetes.status_reasons import NOT_STARTED, NOTHING
 from asyncsched.schedulers.kubernetes.status_replicas import GIVEN_UP, NOT_BEGUN, Around, replica_status
 from asyncsched.schedulers.kubernetes.status_states import is_ending, job_state, pod_state
 from asyncsched.schedulers.responses import DescribeAppResponse
-from asyncsched.specs.app import Role
 from asyncsched.specs.result import UnreadableResult, read_result
 from asyncsched.specs.state import AppState, FailureCause, ReplicaStatus, RoleStatus, combine, find_cause
 from asyncsched.specs.to_plain import JsonValue
@@ -31,6 +30,7 @@ __all__ = [
     "results_of",
     "session_of",
     "waits",
+    "wanted",
 ]
 
 WAITS_FOR_MOMENT = 5.0
@@ -91,6 +91,7 @@ class _App:
         self.roles, self.metadata = read_note(self.first.note, self.first.tasks)
         self.newest = _newest(self.pods)
         self.task_names = names.task_names(self.first.app, [(role.name, role.num_replicas) for role in self.roles])
+        self.counts = self._counts()
 
     def described(self) -> DescribeAppResponse:
         state = self._state()
@@ -145,7 +146,7 @@ class _App:
         """Return the verdict of the main containers if others keep their pods running, else None."""
         ended = [pod for pod in self.newest.values() if pod_state(pod).is_terminal()]
         kept = [pod for pod in ended if pod.phase == "Running"]
-        if not kept or len(ended) < self._number_of_replicas() or any(map(is_ending, self.jobs)):
+        if not kept or len(ended) < sum(self.counts) or any(map(is_ending, self.jobs)):
             return None
         verdict = combine([pod_state(pod) for pod in ended])
         if verdict is not AppState.FAILED:
@@ -158,9 +159,6 @@ class _App:
         """Return the name of a pod's task in the job; each replica of a role may be a separate task."""
         return pod.task if pod.task in self.tasks else f"{pod.task}-{pod.replica}"
 
-    def _number_of_replicas(self) -> int:
-        return sum(self._replicas_of(index, role) for index, role in enumerate(self.roles))
-
     # Replicas
 
     def _statuses(self, state: AppState, never_begun: Reason) -> Iterator[RoleStatus]:
@@ -169,23 +167,28 @@ class _App:
             app_state=state,
             cancelled=any(map(is_ending, self.jobs)),
             events=self.events,
-            alone=self._number_of_replicas() == 1,
+            alone=sum(self.counts) == 1,
             never_begun=never_begun,
-            missing=self._number_of_replicas() - len(self.newest),
+            missing=sum(self.counts) - len(self.newest),
         )
-        for index, role in enumerate(self.roles):
-            replicas = range(self._replicas_of(index, role))
-            own = [replica_status(role, index, k, self.newest.get((role.name, k)), around) for k in replicas]
+        for index, (role, count) in enumerate(zip(self.roles, self.counts, strict=True)):
+            own = [replica_status(role, index, k, self.newest.get((role.name, k)), around) for k in range(count)]
             yield RoleStatus(role.name, own)
 
-    def _replicas_of(self, index: int, role: Role) -> int:
-        """Return how many replicas a role has, according to the job: the request may have been edited."""
-        if self.first.kind == "job":
-            counts = [job.tasks[0][1] for job in self.jobs if job.role_index == index]
-            return min(counts[0] if counts else role.num_replicas, _MOST_REPLICAS)
-        tasks, task = self.tasks, self.task_names[index]
-        of_each = sum(f"{task}-{replica}" in tasks for replica in range(min(role.num_replicas, len(tasks))))
-        return min(tasks.get(task, of_each or role.num_replicas), _MOST_REPLICAS)
+    def _counts(self) -> list[int]:
+        """Return how many replicas each role has, according to the job: the request may have been edited."""
+        numbers = names.numbers_of_tasks(self.tasks)
+        left, counts = _MOST_REPLICAS, list[int]()
+        for index, role in enumerate(self.roles):
+            if self.first.kind == "job":
+                found = next((job.tasks[0][1] for job in self.jobs if job.role_index == index), role.num_replicas)
+            else:
+                task = self.task_names[index]
+                of_each = sum(number < role.num_replicas for number in numbers.get(task, ()))
+                found = self.tasks.get(task, of_each or role.num_replicas)
+            counts.append(min(found, left))
+            left -= counts[-1]
+        return counts
 
     def _restarts(self) -> int:
         if self.first.kind == "volcano":
@@ -347,7 +350,7 @@ def needs_events(jobs: Sequence[JobRecord], pods: Iterable[PodRecord], now: floa
         now: The time in seconds since 1970; a wait that has just started is likely to end by itself.
     """
     if has_given_up(jobs):
-        return _wanted(jobs) > len(_newest(pods_of(jobs, pods)))
+        return wanted(jobs) > len(_newest(pods_of(jobs, pods)))
     return any(not _is_young(since, now) for since in _waiting_since(jobs, pods))
 
 
@@ -366,7 +369,7 @@ def _waiting_since(jobs: Sequence[JobRecord], pods: Iterable[PodRecord]) -> Iter
     if not jobs or all(job_state(job).is_terminal() for job in jobs):
         return
     newest = _newest(pods_of(jobs, pods)).values()
-    if _wanted(jobs) > len(newest):
+    if wanted(jobs) > len(newest):
         yield from () if any(job.suspended for job in jobs) else (jobs[0].created_at,)
     else:
         yield from (pod.created_at for pod in newest if not pod.started)
@@ -377,7 +380,8 @@ def _is_young(since: datetime | None, now: float) -> bool:
     return since is not None and 0 <= now - since.timestamp() < WAITS_FOR_MOMENT
 
 
-def _wanted(jobs: Iterable[JobRecord]) -> int:
+def wanted(jobs: Iterable[JobRecord]) -> int:
+    """Return how many pods these jobs want."""
     return sum(replicas for job in jobs for _, replicas in job.tasks)
 
 
