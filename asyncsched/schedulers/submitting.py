@@ -190,12 +190,13 @@ class Submitting(Ending[OptsT, RequestT]):
             app, workspace = plan.app, plan.workspace
         app_id = self._app_id(app, options, key)
         drafted = copied(app)  # a backend may change it, and `renew` needs the original
+        if plan is None:
+            request = await self._request(drafted, options, app_id)
+        else:
+            request = await self._patched_request(drafted, options, app_id, plan)
+        await _turn()  # what it waited for may have ended for many at once
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
-            await (
-                self._request(drafted, options, app_id)
-                if plan is None
-                else self._patched_request(drafted, options, app_id, plan)
-            ),
+            request,
             app_id=app_id,
             app=app,
             cfg=cfg,
@@ -206,6 +207,7 @@ class Submitting(Ending[OptsT, RequestT]):
             ignored=[*self._ignored(app, options), *find_unknown_macros(app)],
             renew=lambda: self._dryrun(asked, options, key=None, workspace=workspace),
         )
+        await _turn()
         await remember(info, editable=editable)
         for role in app.roles:
             info = info.continued(role.pre_proc(self.backend, info))

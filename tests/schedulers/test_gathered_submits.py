@@ -6,6 +6,7 @@ import asyncio
 import collections
 import copy
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from typing_extensions import override
 from asyncsched.logs.loop_time import BUDGET, budget_of
 from asyncsched.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from asyncsched.specs.copies import copied
+from asyncsched.specs.dryrun import Ignored
 from asyncsched.specs.secret import Secret
 from asyncsched.testing import FakeScheduler
 from asyncsched.testing.fake import FakeOptions, FakeRequest
@@ -50,6 +52,38 @@ async def test_an_iteration_prepares_no_more_than_its_budget(operation: str, rel
     # Those who stood in the line before may have needed so little that hundreds went on at once.
     budget_of(asyncio.get_running_loop())._released = released
     async with Heavy("session") as scheduler:
+        await asyncio.gather(*(getattr(scheduler, operation)(app()) for _ in range(40)))
+
+    assert 40 == scheduler.prepared.total()
+    assert 1 == max(scheduler.prepared.values())
+
+
+class AfterAThread(FakeScheduler):
+    """A scheduler whose requests are all there at once, and each is much work afterwards."""
+
+    def __init__(self, session: str, submits: int) -> None:
+        super().__init__(session)
+        self.barrier = asyncio.Barrier(submits)
+        self.prepared: collections.Counter[int] = collections.Counter()  # by iteration of the loop
+
+    @override
+    async def _request(self, app: AppDef, options: FakeOptions, app_id: str) -> FakeRequest:
+        request = await super()._request(app, options, app_id)
+        await self.barrier.wait()
+        return request
+
+    @override
+    def _ignored(self, app: AppDef, options: FakeOptions) -> Iterable[Ignored]:
+        self.prepared[budget_of(asyncio.get_running_loop()).iteration] += 1
+        end = time.perf_counter() + 1.1 * BUDGET
+        while time.perf_counter() < end:
+            pass
+        return super()._ignored(app, options)
+
+
+@pytest.mark.parametrize("operation", ["submit", "submit_dryrun"])
+async def test_what_many_have_waited_for_does_not_let_them_all_go_on_in_one_iteration(operation: str) -> None:
+    async with AfterAThread("session", 40) as scheduler:
         await asyncio.gather(*(getattr(scheduler, operation)(app()) for _ in range(40)))
 
     assert 40 == scheduler.prepared.total()

@@ -234,6 +234,7 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
     await budget.breathe()  # many submits may get here at once
     for role in app.roles:
         root = await _fetched(provider, role)
+        await budget.breathe()  # the threads of many may have ended at once
         found[role.name] = Fetched(provider, root, os.fspath(provider.get_cwd(role.image) or ""), here)
     return found
 

@@ -63,8 +63,8 @@ __all__ = ["LocalScheduler", "create_scheduler"]
 
 _log = logging.getLogger("asyncsched.schedulers.local")
 
-MANY_REPLICAS = 20
-"""Replicas from which a request is made in a thread."""
+MANY_WORDS, LIKE_WORDS = 200, 5
+"""Arguments and variables of replicas beyond which a request is made in a thread; a replica itself costs as some do."""
 MOST_REPLICAS = 10_000
 """Most replicas of an app: many more than one machine runs at a time."""
 TOO_FEW = "%s: CUDA_VISIBLE_DEVICES is not set: the roles ask for more than %d GPUs"
@@ -166,7 +166,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
 
     async def _made(self, app: AppDef, options: LocalOpts, app_id: str, provider: ImageProvider) -> PopenRequest:
         check_options(options)
-        await asyncio.to_thread(self._home.choose)
+        if self._home.fd < 0:
+            await asyncio.to_thread(self._home.choose)
         tree = log_tree(named_directory(options.log_dir), self.session_name) / app_id if options.log_dir else None
         fetched = await fetch_roles(app, provider)
         make = partial(
@@ -179,8 +180,8 @@ class LocalScheduler(Scheduler[LocalOpts, PopenRequest]):
             path=os.environ.get("PATH", os.defpath),
             extra_paths=self._extra_paths,
         )
-        many = sum(role.num_replicas for role in app.roles) > MANY_REPLICAS
-        request = await asyncio.to_thread(make) if many else make()
+        words = sum(role.num_replicas * (LIKE_WORDS + len(role.args) + len(role.env)) for role in app.roles)
+        request = await asyncio.to_thread(make) if words > MANY_WORDS else make()
         if options.auto_set_cuda_visible_devices:
             devices = await count_devices(self._programs)
             if not split_devices(request, app.roles, devices):
