@@ -6,6 +6,8 @@ import gc
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
@@ -74,15 +76,27 @@ class _ReaderLeft(Exception):  # noqa: N818 - nothing is wrong
     """The reader of stdout has gone: ``asyncsched log ... | head -1``."""
 
 
+@contextmanager
+def _as_reader_left() -> Iterator[None]:
+    """Turn the error of a closed pipe into ours: click would exit with 1, which means that an app failed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _ReaderLeft from None
+
+
 class _Verbs(click.Group):
     """The verbs, including those of installed packages."""
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Parse the options; ``--help`` and ``--version`` print here."""
+        with _as_reader_left():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; click would exit with 1 when a pipe is closed, which means that an app failed."""
-        try:
+        """Run the verb."""
+        with _as_reader_left():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise _ReaderLeft from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from asyncsched.cli.plugins import plugin_names

@@ -381,7 +381,9 @@ def test_the_timeout_of_wait_holds_for_the_look_up_as_well(broken: Cli) -> None:
     assert (124, "error: the apps did not end within 0.3 s\n") == (done.code, done.err)
 
 
-@pytest.mark.parametrize("line", [["list"], ["log", "stage://x/train-001"], ["builtins"]])
+@pytest.mark.parametrize(
+    "line", [["list"], ["log", "stage://x/train-001"], ["builtins"], ["--help"], ["--version"], ["run", "--help"]]
+)
 def test_a_pipe_that_is_closed_already_is_no_failure(staged: Cli, line: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
