@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 
 import boto3
 import pytest
+from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
@@ -167,6 +168,18 @@ async def test_their_proxy_and_their_trust_are_used(server: Server) -> None:
     )
     assert "/nowhere/ca.pem" == own._endpoint.http_session._verify
     assert {"total_max_attempts": 1, "mode": "standard"} == own.meta.config.retries
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:aiobotocore")
+async def test_a_client_on_httpx_is_one_to_submit_with(server: Server) -> None:
+    httpx = pytest.importorskip("aiobotocore.httpxsession")  # not every release has it
+    settings = AioConfig(http_session_cls=httpx.HttpxSession)
+    async with AioSession().create_client("batch", config=settings, **KEYS) as client:
+        scheduler = create_scheduler("session", client)
+        await scheduler.submit(short_app(), CFG)
+        await scheduler.close()
+
+    assert 1 == len(server.cloud.jobs)
 
 
 def stubbed() -> Any:

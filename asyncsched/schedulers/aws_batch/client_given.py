@@ -71,9 +71,12 @@ class GivenAWSClient:
 
     @property
     def verify(self) -> bool | str | None:
-        """How it verifies TLS: a file of certificates, not at all (False), or by the AWS configuration (None)."""
-        trusted: bool | str | None = _inside(self.client, "_endpoint", "http_session", "_verify")
-        return trusted if self._is_real else None
+        """How it verifies TLS: a file of certificates, not at all (False), or by the AWS configuration (None).
+
+        A client on httpx keeps only what it has made of its file, which another client cannot use.
+        """
+        trusted = _inside(self.client, "_endpoint", "http_session", "_verify")
+        return trusted if self._is_real and isinstance(trusted, (bool, str)) else None
 
 
 def accept(**clients: Any) -> dict[str, GivenAWSClient]:
