@@ -152,8 +152,10 @@ def to_json(value: object, out: TextIO, indent: int | None = None) -> str:
     import json
     import re
 
+    from asyncsched.cli.control_sequences import NOT_IN_JSON
+
     # What UTF-8 cannot hold are surrogates, and the stream writes them as JSON does. Of other encodings that is not so.
     is_unicode = (out.encoding or "utf-8").lower().replace("_", "-") == "utf-8"
     text = json.dumps(value, indent=indent, ensure_ascii=not is_unicode)
     # JSON does not require these to be escaped, but terminals obey them.
-    return text if text.isascii() else re.sub("[\x80-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text if text.isprintable() else re.sub(NOT_IN_JSON, lambda match: f"\\u{ord(match[0]):04x}", text)

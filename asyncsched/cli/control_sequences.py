@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["RESET", "Cleaner", "visible"]
+__all__ = ["NOT_IN_JSON", "RESET", "Cleaner", "visible"]
 
 RESET = "\x1b[0m"
 LONGEST = 256
@@ -23,6 +23,9 @@ _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _DIRECTION = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _SHOWN = rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_DIRECTION}]"
 _SHOWN_IN_ONE_LINE = rf"[\x00-\x1f\x7f-\x9f{_DIRECTION}]"
+NOT_IN_JSON = rf"[\x7f-\x9f{_DIRECTION}]"
+"""What JSON may contain as it is, and a terminal should not."""
+
 _LINE_END = r"\r+(?=\n)"
 
 _SEQUENCE = (

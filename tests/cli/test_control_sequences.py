@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from itertools import pairwise
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncsched.cli.console import to_json
 from asyncsched.cli.control_sequences import RESET, Cleaner, visible
 
 COLORS = re.compile(r"\x1b\[[0-9;:]*m")
@@ -149,3 +152,14 @@ def test_our_own_words_are_readable() -> None:
     assert r"a\u202eb" == visible("a\u202eb")
     assert "a\n\tb\nc" == visible("a\r\n\tb\nc")
     assert r"a\x0db\x0ac\x09\x9b" == visible("a\rb\nc\t\x9b", one_line=True)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_has_no_character_that_a_terminal_obeys_or_that_turns_text(indent: int | None) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    told = {"text": "a\x1b\x7f\x9b2J\u202eb\u2066 \u00e4"}
+
+    shown = to_json(told, out, indent)
+
+    assert told == json.loads(shown)
+    assert not re.search("[^\\n -~\u00e4]", shown)
