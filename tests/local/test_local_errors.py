@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from pathlib import Path
 from typing import cast
@@ -11,7 +12,8 @@ import pytest
 
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
-from asyncsched.schedulers.local.errors import translate
+from asyncsched.schedulers.local.errors import WANTS, translate
+from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.specs import Role, Secret
 from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, ended, shell
 
@@ -104,3 +106,47 @@ async def test_an_app_that_cannot_start_says_no_secret(scheduler: LocalScheduler
         await scheduler.submit(app(role))
 
     assert "Zq1aaaaaaa9" not in "".join([str(caught.value), repr(caught.value), repr(vars(caught.value))])
+
+
+def short_of(number: int, monkeypatch: pytest.MonkeyPatch, *calls: str) -> None:
+    """Let system calls fail as they do where the machine is short of something."""
+
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for call in calls:
+        monkeypatch.setattr(os, call, fail)
+
+
+@pytest.mark.parametrize("number", sorted(WANTS))
+@pytest.mark.parametrize("missing", ["home", "apps"])
+def test_a_state_directory_that_cannot_be_made_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, number: int
+) -> None:
+    home = tmp_path / "home"
+    if missing == "apps":
+        home.mkdir(0o700)
+    state = StateDir([home])
+    with monkeypatch.context() as short, pytest.raises(UnavailableError) as caught:
+        short_of(number, short, "mkdir")
+        state.make()
+
+    assert caught.value.retryable
+    assert os.strerror(number) == caught.value.why
+    assert caught.value.fix
+    assert "remove" not in caught.value.fix
+    state.make()
+    state.close()
+
+
+def test_only_what_stands_in_the_way_is_to_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apps").touch()
+    state = StateDir([tmp_path])
+    with pytest.raises(SchedulerError, match="remove what is there") as in_the_way:
+        state.make()
+    short_of(errno.EROFS, monkeypatch, "mkdir")
+    with pytest.raises(SchedulerError, match="mount the disk") as read_only:
+        state.make()
+    state.close()
+
+    assert [False, False] == [each.value.retryable for each in (in_the_way, read_only)]

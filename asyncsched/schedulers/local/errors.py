@@ -1,4 +1,4 @@
-"""Errors that keep an app from starting: mistakes in the app, or resources that the machine lacks for now."""
+"""Errors of the kernel: mistakes in an app, or resources that the machine lacks for now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.status_record import BACKEND
 
-__all__ = ["help_with", "translate"]
+__all__ = ["WANTS", "failed", "help_with", "translate"]
 
 #: What to do about exhausted resources of the machine or the user; these errors are temporary.
 _PASSING: Mapping[int, str] = {
@@ -32,6 +32,8 @@ _OURS: Mapping[int, str] = {
     errno.EROFS: "mount the disk of the state directory writable, or set ASYNCSCHED_HOME to another directory",
 }
 
+WANTS = frozenset({errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC})
+"""What the machine or the user is short of, for now; these errors say nothing about a file."""
 
 #: Errors that only a different request can avoid.
 _OF_THE_APP = frozenset({errno.E2BIG, errno.EILSEQ, errno.EINVAL, errno.ENAMETOOLONG})
@@ -84,6 +86,23 @@ def _other_release(answer: Mapping[str, Any]) -> SchedulerError:
         fix="use that release for this app",
         backend=BACKEND,
     )
+
+
+def failed(
+    what: str, error: OSError, *, otherwise: type[SchedulerError] = SchedulerError, fix: str = ""
+) -> SchedulerError:
+    """Return the error for a system call on the state: an UnavailableError if the machine is short of something.
+
+    Args:
+        what: What happened.
+        error: The kernel's error.
+        otherwise: The class of the error for any other reason.
+        fix: What to do about any other reason.
+    """
+    why = error.strerror or str(error)
+    if error.errno in WANTS:
+        return UnavailableError(what, why=why, fix=help_with(error.errno), backend=BACKEND)
+    return otherwise(what, why=why, fix=fix, backend=BACKEND)
 
 
 def help_with(number: int) -> str:

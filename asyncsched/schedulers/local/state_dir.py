@@ -15,6 +15,7 @@ Everything here reads and writes files, so call it in a thread.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -23,11 +24,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError, UnavailableError
+from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError
+from asyncsched.schedulers.local.errors import WANTS, failed, help_with
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
     DIRECTORY,
-    USED_UP,
     ForeignDirectory,
     open_directory,
     open_path,
@@ -105,14 +106,20 @@ class StateDir:
         Raises:
             ConfigError: None of the candidates can be made; the message names the variable to set.
             PermissionDeniedError: It belongs to another user.
+            UnavailableError: The machine is short of something, such as space on its disk.
             SchedulerError: Something else is in its place.
         """
         with self._lock:
-            problems = [] if self._open() else [self._make(path) for path in self._candidates if self.fd < 0]
+            problems = {} if self._open() else {path: self._make(path) for path in self._candidates if self.fd < 0}
         if self.fd < 0:
+            what = "no directory can be used for the state of local apps"
+            for error in problems.values():
+                if error is not None and error.errno in WANTS:
+                    raise failed(what, error) from error
             raise ConfigError(
-                "no directory can be used for the state of local apps",
-                why="; ".join(problems) or "there is no home directory",
+                what,
+                why="; ".join(f"{path}: {error and error.strerror}" for path, error in problems.items())
+                or "there is no home directory",
                 fix="set ASYNCSCHED_HOME to a directory that you own and can write to",
             )
         for name in (APPS, SUPERVISORS):  # checked here, because a supervisor could not report what is wrong
@@ -124,20 +131,17 @@ class StateDir:
         except ForeignDirectory as error:
             raise _not_to_be_trusted(self.path / name, error) from error
         except OSError as error:
-            raise SchedulerError(
-                f"cannot create {self.path / name}",
-                why=error.strerror or "",
-                fix="remove what is there",
-                backend=BACKEND,
-            ) from error
+            is_in_place = error.errno in (errno.EEXIST, errno.ELOOP, errno.ENOTDIR)
+            fix = "remove what is there" if is_in_place else help_with(error.errno or 0)
+            raise failed(f"cannot create {self.path / name}", error, fix=fix) from error
 
-    def _make(self, path: Path) -> str:
+    def _make(self, path: Path) -> OSError | None:
         """Make it there and open it, or return why that failed."""
         try:
             path.mkdir(0o700, parents=True, exist_ok=True)
         except OSError as error:
-            return f"{path}: {error.strerror}"
-        return "" if self._try(path) else f"{path} cannot be opened"
+            return error
+        return None if self._try(path) else OSError(errno.EACCES, "it cannot be opened")
 
     def _try(self, path: Path) -> bool:
         try:
@@ -145,10 +149,8 @@ class StateDir:
         except ForeignDirectory as error:
             raise _not_to_be_trusted(path, error) from error
         except OSError as error:
-            if error.errno in USED_UP:
-                raise UnavailableError(
-                    f"the state directory {path} cannot be opened", why=error.strerror or "", backend=BACKEND
-                ) from error
+            if error.errno in WANTS:
+                raise failed(f"the state directory {path} cannot be opened", error) from error
             return False
         self.fd, self.path = fd, path
         return True
@@ -253,7 +255,7 @@ class StateDir:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise _unreadable(f"the state directory {self.path} cannot be read", error) from error
+            raise failed(f"the state directory {self.path} cannot be read", error, otherwise=SpoiltError) from error
 
     def open_sockets(self) -> int:
         """Open the directory of the supervisors' sockets."""
@@ -269,7 +271,7 @@ def _read(app_id: str, at: int) -> AppRecord | AsyncSchedError | None:
     except AsyncSchedError as error:
         return error
     except OSError as error:
-        return _unreadable(f"the record of {app_id} cannot be read", error)
+        return failed(f"the record of {app_id} cannot be read", error, otherwise=SpoiltError)
 
 
 def _remove(judged: Stored, apps_at: int) -> None:
@@ -288,11 +290,6 @@ def _remove(judged: Stored, apps_at: int) -> None:
                     break
     finally:
         os.close(fd)
-
-
-def _unreadable(what: str, error: OSError) -> SchedulerError:
-    kind = UnavailableError if error.errno in USED_UP else SpoiltError
-    return kind(what, why=str(error), backend=BACKEND)
 
 
 def _not_to_be_trusted(path: Path, error: ForeignDirectory) -> PermissionDeniedError:
