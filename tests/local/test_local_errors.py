@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +16,7 @@ from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.errors import WANTS, translate
 from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.specs import Role, Secret
-from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, ended, shell
+from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, app_directory, ended, shell
 
 pytestmark = ONE_LOOP
 
@@ -150,3 +151,26 @@ def test_only_what_stands_in_the_way_is_to_be_removed(tmp_path: Path, monkeypatc
     state.close()
 
     assert [False, False] == [each.value.retryable for each in (in_the_way, read_only)]
+
+
+@pytest.mark.parametrize("way", ["delete", "prune", "submit"])
+async def test_a_removal_that_was_cut_off_is_completed(
+    scheduler: LocalScheduler, home: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    app_id = await scheduler.submit(app(shell("true")), key="k")
+    await ended(scheduler, app_id)
+    for remove in (scheduler.delete(app_id), scheduler.prune(timedelta(0))):
+        with monkeypatch.context() as short, pytest.raises(UnavailableError, match=f"{app_id} cannot be") as caught:
+            short_of(errno.EMFILE, short, "rmdir")
+            await remove
+        assert caught.value.retryable
+    assert [] == await scheduler.list()
+    assert app_directory(home, app_id).exists()
+
+    if way == "submit":
+        assert app_id == await scheduler.submit(app(shell("true")), key="k")
+        await ended(scheduler, app_id)
+    else:
+        await (scheduler.delete(app_id) if way == "delete" else scheduler.prune(timedelta(0)))
+
+    assert (way == "submit") == app_directory(home, app_id).exists()

@@ -71,15 +71,16 @@ async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str
 
 
 async def delete(home: StateDir, apps: Apps, app_id: str) -> None:
-    """Remove an app that has ended, or whose record is damaged."""
+    """Remove an app that has ended, or whose record is damaged, or what an earlier removal has left of it."""
     found = (await apps.find([app_id]))[app_id]
     if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
         raise found  # the app may be running: another release could read its record
     if isinstance(found, FoundApp) and not (await described(found)).state.is_terminal():
         raise not_ended(app_id, BACKEND, "a replica of it is running")
-    if found is not None:
-        judged = found.record if isinstance(found, FoundApp) else found
-        await asyncio.to_thread(home.remove, Stored(app_id, judged))
+    if found is None:
+        await asyncio.to_thread(apps.remove_unfinished, app_id)
+        return
+    await asyncio.to_thread(home.remove, Stored(app_id, found.record if isinstance(found, FoundApp) else found))
 
 
 async def prune(

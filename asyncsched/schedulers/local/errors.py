@@ -97,12 +97,10 @@ def failed(
         what: What happened.
         error: The kernel's error.
         otherwise: The class of the error for any other reason.
-        fix: What to do about any other reason.
+        fix: What to do about it, if that does not follow from the kernel's error.
     """
-    why = error.strerror or str(error)
-    if error.errno in WANTS:
-        return UnavailableError(what, why=why, fix=help_with(error.errno), backend=BACKEND)
-    return otherwise(what, why=why, fix=fix, backend=BACKEND)
+    kind = UnavailableError if error.errno in WANTS else otherwise
+    return kind(what, why=error.strerror or str(error), fix=fix or help_with(error.errno or 0), backend=BACKEND)
 
 
 def help_with(number: int) -> str:

@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError
-from asyncsched.schedulers.local.errors import WANTS, failed, help_with
+from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError
+from asyncsched.schedulers.local.errors import WANTS, failed
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
     DIRECTORY,
@@ -132,7 +132,7 @@ class StateDir:
             raise _not_to_be_trusted(self.path / name, error) from error
         except OSError as error:
             is_in_place = error.errno in (errno.EEXIST, errno.ELOOP, errno.ENOTDIR)
-            fix = "remove what is there" if is_in_place else help_with(error.errno or 0)
+            fix = "remove what is there" if is_in_place else ""
             raise failed(f"cannot create {self.path / name}", error, fix=fix) from error
 
     def _make(self, path: Path) -> OSError | None:
@@ -198,11 +198,14 @@ class StateDir:
                     return os.stat(f"{app_id}/{STATE}", dir_fd=at, follow_symlinks=False).st_mtime
                 except FileNotFoundError:
                     return os.stat(app_id, dir_fd=at, follow_symlinks=False).st_mtime
-        except OSError:
+        except (OSError, SchedulerError):
             return None
 
     def remove(self, judged: Stored) -> None:
         """Remove an app with its whole directory; do nothing if it does not exist.
+
+        Its record is removed first. If the rest cannot be removed, the app does not exist any more, and whoever
+        deletes, prunes or submits it next removes what is left.
 
         A newer app of the same id is not removed: only the content of the directory that was opened and read here is
         removed, even if its name leads to another directory by then.
@@ -210,7 +213,7 @@ class StateDir:
         if not _is_app_name(judged.app_id):
             return
         try:
-            with self.below(APPS) as at:
+            with self.below(APPS, what=f"{judged.app_id} cannot be removed as a whole") as at:
                 _remove(judged, at)
         except FileNotFoundError:
             pass
@@ -232,15 +235,24 @@ class StateDir:
             pass
 
     @contextmanager
-    def below(self, *parts: str) -> Generator[int]:
+    def below(self, *parts: str, what: str = "") -> Generator[int]:
         """Open a directory in it for the block, without following links.
+
+        Args:
+            parts: The directory.
+            what: What happened, if a system call of the block fails.
 
         Raises:
             FileNotFoundError: It does not exist, or its name is not valid here.
+            SchedulerError: A system call failed.
         """
         fd = self.open_below(*parts)
         try:
             yield fd
+        except (FileNotFoundError, AsyncSchedError):
+            raise
+        except OSError as error:
+            raise failed(what or f"the state directory {self.path} cannot be read", error) from error
         finally:
             os.close(fd)
 
