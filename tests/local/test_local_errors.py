@@ -109,14 +109,13 @@ async def test_an_app_that_cannot_start_says_no_secret(scheduler: LocalScheduler
     assert "Zq1aaaaaaa9" not in "".join([str(caught.value), repr(caught.value), repr(vars(caught.value))])
 
 
-def short_of(number: int, monkeypatch: pytest.MonkeyPatch, *calls: str) -> None:
-    """Let system calls fail as they do where the machine is short of something."""
+def short_of(number: int, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Let a call fail as it does where the machine is short of something."""
 
     def fail(*args: object, **options: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    for call in calls:
-        monkeypatch.setattr(os, call, fail)
+    monkeypatch.setattr(call, fail)
 
 
 @pytest.mark.parametrize("number", sorted(WANTS))
@@ -129,7 +128,7 @@ def test_a_state_directory_that_cannot_be_made_for_now(
         home.mkdir(0o700)
     state = StateDir([home])
     with monkeypatch.context() as short, pytest.raises(UnavailableError) as caught:
-        short_of(number, short, "mkdir")
+        short_of(number, short, "os.mkdir")
         state.make()
 
     assert caught.value.retryable
@@ -145,7 +144,7 @@ def test_only_what_stands_in_the_way_is_to_be_removed(tmp_path: Path, monkeypatc
     state = StateDir([tmp_path])
     with pytest.raises(SchedulerError, match="remove what is there") as in_the_way:
         state.make()
-    short_of(errno.EROFS, monkeypatch, "mkdir")
+    short_of(errno.EROFS, monkeypatch, "os.mkdir")
     with pytest.raises(SchedulerError, match="mount the disk") as read_only:
         state.make()
     state.close()
@@ -161,7 +160,7 @@ async def test_a_removal_that_was_cut_off_is_completed(
     await ended(scheduler, app_id)
     for remove in (scheduler.delete(app_id), scheduler.prune(timedelta(0))):
         with monkeypatch.context() as short, pytest.raises(UnavailableError, match=f"{app_id} cannot be") as caught:
-            short_of(errno.EMFILE, short, "rmdir")
+            short_of(errno.EMFILE, short, "os.rmdir")
             await remove
         assert caught.value.retryable
     assert [] == await scheduler.list()
@@ -174,3 +173,13 @@ async def test_a_removal_that_was_cut_off_is_completed(
         await (scheduler.delete(app_id) if way == "delete" else scheduler.prune(timedelta(0)))
 
     assert (way == "submit") == app_directory(home, app_id).exists()
+
+
+async def test_a_supervisor_that_cannot_be_started_for_now_says_once_what_to_do(
+    scheduler: LocalScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as short, pytest.raises(UnavailableError) as caught:
+        short_of(errno.ENOSPC, short, "os.mkdir")
+        await scheduler.submit(app(shell("true")))
+
+    assert ("No space left on device", "free some disk space") == (caught.value.why, caught.value.fix)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
-from asyncsched.errors import PermissionDeniedError, UnavailableError
+from asyncsched.errors import AsyncSchedError, PermissionDeniedError, UnavailableError
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local.client_connection import OnChange, SupervisorConnection, connect
 from asyncsched.schedulers.local.client_processes import until_ended
 from asyncsched.schedulers.local.client_start import PendingSupervisor, start_supervisor
-from asyncsched.schedulers.local.errors import help_with
+from asyncsched.schedulers.local.errors import failed
 from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import BACKEND, SupervisorRecord
 from asyncsched.schedulers.local.supervisor.identity_tags import end_marked
@@ -119,13 +119,11 @@ class Supervisors:
                 if begun is not None
                 else start_supervisor(self._home, self._programs, detached=detached)
             )
+        except AsyncSchedError:
+            raise  # some are errors of the kernel, too
         except OSError as error:
-            raise UnavailableError(
-                "the supervisor of local apps cannot be started",
-                why=error.strerror or str(error),
-                fix=help_with(error.errno or 0),
-                backend=BACKEND,
-            ) from error
+            what = "the supervisor of local apps cannot be started"
+            raise failed(what, error, otherwise=UnavailableError) from error
         name = ""
 
         def on_lost() -> None:
