@@ -11,7 +11,7 @@ from time import perf_counter
 from asyncsched._streams import StreamCore
 from asyncsched._tasks import close_all, outlast
 from asyncsched._typing import override
-from asyncsched.errors import LogStreamError, ReplicaFailure, UnknownAppError
+from asyncsched.errors import LogStreamError, ReplicaFailure, SchedulerError, UnknownAppError
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.loop_time import BUDGET, LoopBudget, budget_of
 from asyncsched.logs.merge import Merge
@@ -275,6 +275,7 @@ def _incomplete(app_id: str, failures: Sequence[ReplicaFailure]) -> LogStreamErr
     error = LogStreamError(
         f"the log of {app_id} is incomplete: {which}{more} broke off",
         failures=failures,
+        retryable=all(isinstance(each.cause, SchedulerError) and each.cause.retryable for each in failures),
         why=str(cause) or type(cause).__name__,
         fix="read it again; `failures` says where each stopped",
     )

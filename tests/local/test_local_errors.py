@@ -11,12 +11,12 @@ from typing import cast
 
 import pytest
 
-from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
+from asyncsched.errors import InvalidRequestError, LogStreamError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.errors import WANTS, translate
 from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.specs import Role, Secret
-from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, app_directory, ended, shell
+from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, app_directory, ended, read, shell
 
 pytestmark = ONE_LOOP
 
@@ -183,3 +183,17 @@ async def test_a_supervisor_that_cannot_be_started_for_now_says_once_what_to_do(
         await scheduler.submit(app(shell("true")))
 
     assert ("No space left on device", "free some disk space") == (caught.value.why, caught.value.fix)
+
+
+@pytest.mark.parametrize(("number", "passes"), [(errno.EMFILE, True), (errno.EACCES, False)])
+async def test_a_log_that_cannot_be_read_for_now_may_be_read_again(
+    scheduler: LocalScheduler, monkeypatch: pytest.MonkeyPatch, number: int, passes: bool
+) -> None:
+    app_id = await scheduler.submit(app(shell("echo hello")))
+    await ended(scheduler, app_id)
+    with monkeypatch.context() as short, pytest.raises(LogStreamError) as caught:
+        short_of(number, short, "asyncsched.schedulers.local.logs.open_directory")
+        await read(scheduler, app_id)
+
+    assert passes == caught.value.retryable
+    assert ["hello\n"] == await read(scheduler, app_id)

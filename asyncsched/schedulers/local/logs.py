@@ -14,6 +14,7 @@ from asyncsched.logs.inotify import follower_of
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.open_files import open_directory
 from asyncsched.logs.source import LogSource
+from asyncsched.schedulers.local.errors import WANTS
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.logs_lines import StreamText
@@ -91,7 +92,11 @@ class LocalReplicaLog(LogSource):
         try:
             self._read_into(lines, limit)
         except (OSError, LogStreamError) as error:
-            self._failure = LogStreamError(f"the log of {self.role}/{self.replica} cannot be read", why=str(error))
+            self._failure = LogStreamError(
+                f"the log of {self.role}/{self.replica} cannot be read",
+                why=str(error),
+                retryable=isinstance(error, OSError) and error.errno in WANTS,
+            )
             self._failure.__cause__ = error
             if not lines:
                 raise self._failure from error
