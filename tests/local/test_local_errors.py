@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
@@ -13,9 +14,11 @@ import pytest
 
 from asyncsched.errors import InvalidRequestError, LogStreamError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
+from asyncsched.schedulers.local.ending import read_results
 from asyncsched.schedulers.local.errors import WANTS, translate
 from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.specs import Role, Secret
+from asyncsched.specs.result import RESULT_FILE
 from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, app_directory, ended, read, shell
 
 pytestmark = ONE_LOOP
@@ -197,3 +200,21 @@ async def test_a_log_that_cannot_be_read_for_now_may_be_read_again(
 
     assert passes == caught.value.retryable
     assert ["hello\n"] == await read(scheduler, app_id)
+
+
+@pytest.mark.parametrize(
+    "call", ["asyncsched.schedulers.local.state_dir.open_path", "asyncsched.schedulers.local.ending.open_file"]
+)
+async def test_a_result_that_cannot_be_read_for_now_is_no_result(
+    scheduler: LocalScheduler, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    app_id = await scheduler.submit(app(shell(f"echo 1 > ${RESULT_FILE}")))
+    await ended(scheduler, app_id)
+    found = await scheduler._apps.find_one(app_id)
+    assert found is not None
+    with monkeypatch.context() as short, pytest.raises(UnavailableError) as caught:
+        short_of(errno.EMFILE, short, call)
+        await asyncio.to_thread(read_results, scheduler._home, found.record)
+
+    assert caught.value.retryable
+    assert {("main", 0): 1} == await scheduler.results(app_id)

@@ -18,6 +18,7 @@ from asyncsched.logs.open_files import open_directory, open_file
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.errors import WANTS, failed
 from asyncsched.schedulers.local.lookup import Apps, FoundApp, LookupResult, described
 from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status import SupervisorState, describe_app
@@ -179,7 +180,11 @@ def _read_result(home: StateDir, app_id: str, replica: ReplicaRecord) -> bytes |
             return _read_file(at, replica)
     except FileNotFoundError:
         return None
+    except UnavailableError:
+        raise
     except (OSError, SchedulerError) as error:
+        if isinstance(error, OSError) and error.errno in WANTS:
+            raise failed(f"the result of {replica.role}/{replica.k} cannot be read", error) from error
         return UnreadableResult(f"the result cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
