@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import import_module
 
 from asyncsched.errors import ConfigError
@@ -21,6 +21,7 @@ __all__ = [
     "NOCTTY",
     "NOFOLLOW",
     "NONBLOCK",
+    "WANTS",
     "can_open_relative",
     "check_linux",
     "has_file_locks",
@@ -38,6 +39,16 @@ DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
 NOCTTY: int = getattr(os, "O_NOCTTY", 0)
 NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
+
+WANTS: Mapping[int, str] = {
+    errno.EAGAIN: "let other processes end, or raise the limit of processes (ulimit -u)",
+    errno.EDQUOT: "free some of your disk quota",
+    errno.EMFILE: "let other apps end, or raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "let other programs end, or raise the machine's limit of open files (fs.file-max)",
+    errno.ENOMEM: "let other programs end, or give the machine more memory",
+    errno.ENOSPC: "free some disk space",
+}
+"""What to do where the machine or the user is short of something, for now; such errors say nothing about a file."""
 
 
 def check_linux(backend: str) -> None:

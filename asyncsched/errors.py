@@ -193,7 +193,15 @@ class WrongLoopError(UsageError):
 
 
 class WorkspaceError(AsyncSchedError):
-    """A workspace cannot be read, built or pushed."""
+    """A workspace cannot be read, built or pushed.
+
+    Attributes:
+        retryable: Whether the same call may succeed later.
+    """
+
+    def __init__(self, what: str, *, retryable: bool = False, why: str = "", fix: str = "") -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.retryable = retryable
 
 
 class SchedulerError(AsyncSchedError):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from asyncsched.errors import WorkspaceError
-from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
+from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error, failed
 from asyncsched.workspace.hashing import sha256
 from asyncsched.workspace.threads import Check
 
@@ -77,8 +76,7 @@ def content(tree: Tree, entry: Entry) -> Iterator[bytes]:
                     break
                 yield piece
     except OSError as error:
-        why = error.strerror or str(error)
-        raise WorkspaceError(f"cannot read {entry.path} of the workspace {tree.name}", why=why) from error
+        raise failed(f"cannot read {entry.path} of the workspace {tree.name}", error) from error
     if left:
         raise changed_error(tree.name, entry.path)
 

@@ -14,7 +14,7 @@ from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.workspace.context import Context, open_tree
-from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error
+from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error, failed
 from asyncsched.workspace.hashing import sha256, workspace_hash
 from asyncsched.workspace.threads import Check, in_thread
 
@@ -105,7 +105,8 @@ class DirWorkspace:
                 raise changed_since(context.workspace)
         except (Exception, asyncio.CancelledError):  # others leave no time to wait; the next clean-up removes the copy
             if made:
-                await finished_in_thread(lambda: remove(directory))
+                with suppress(OSError):  # the first error is to be told
+                    await finished_in_thread(lambda: remove(directory))
             raise
         return found
 
@@ -305,4 +306,4 @@ def changed_since(workspace: str) -> WorkspaceError:
 
 
 def _cannot_write(path: str, error: OSError) -> WorkspaceError:
-    return WorkspaceError(f"cannot copy a workspace to {path}", why=error.strerror or str(error))
+    return failed(f"cannot copy a workspace to {path}", error)

@@ -21,7 +21,7 @@ from asyncsched.errors import WorkspaceError
 if TYPE_CHECKING:
     from asyncsched.workspace.ignore import Ignore, IgnoreVerdict
 
-__all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "checked_rules", "taken"]
+__all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "checked_rules", "failed", "taken"]
 
 CHUNK = 256 << 10
 """Bytes per read: a packed archive has a few such pieces in memory; smaller ones are slower."""
@@ -282,11 +282,20 @@ class LocalTree:
         return at
 
     def _unreadable(self, path: str, what: str, error: OSError) -> WorkspaceError:
-        return WorkspaceError(
-            f"cannot {what} {path or 'the root'} of the workspace {self.name}",
-            why=error.strerror or str(error),
-            fix="give your user the permission, or add it to the workspace's ignore file",
-        )
+        fix = "give your user the permission, or add it to the workspace's ignore file"
+        return failed(f"cannot {what} {path or 'the root'} of the workspace {self.name}", error, fix=fix)
+
+
+def failed(what: str, error: OSError, *, fix: str = "") -> WorkspaceError:
+    """Return the error for a failed system call, retryable if the machine was short of something.
+
+    Args:
+        what: What happened.
+        error: The kernel's error.
+        fix: What to do about any other reason.
+    """
+    want = _platform.WANTS.get(error.errno or 0, "")
+    return WorkspaceError(what, why=error.strerror or str(error), fix=want or fix, retryable=bool(want))
 
 
 def checked_rules(said: bytes, name: str, workspace: str) -> bytes:
@@ -317,11 +326,8 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _unreadable_root(path: str, error: OSError) -> WorkspaceError:
-    return WorkspaceError(
-        f"cannot read the workspace {path}",
-        why=error.strerror or str(error),
-        fix="name an existing directory, or a URL such as s3://bucket/path",
-    )
+    fix = "name an existing directory, or a URL such as s3://bucket/path"
+    return failed(f"cannot read the workspace {path}", error, fix=fix)
 
 
 def changed_error(workspace: str, path: str) -> WorkspaceError:

@@ -12,10 +12,11 @@ from typing import cast
 
 import pytest
 
+from asyncsched._platform import WANTS
 from asyncsched.errors import InvalidRequestError, LogStreamError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler
 from asyncsched.schedulers.local.ending import read_results
-from asyncsched.schedulers.local.errors import WANTS, translate
+from asyncsched.schedulers.local.errors import translate
 from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.specs import Role, Secret
 from asyncsched.specs.result import RESULT_FILE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from asyncsched._platform import WANTS
 from asyncsched.errors import WorkspaceError
 from asyncsched.workspace import DirWorkspace
 from asyncsched.workspace.directory import remove
@@ -127,6 +129,26 @@ async def test_a_directory_that_is_there_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="cannot copy a workspace to"):
         await DirWorkspace(str(tmp_path / "workspace")).copy(str(tmp_path / "copy"))
     assert (tmp_path / "copy").is_dir()
+
+
+@pytest.mark.parametrize("number", [*WANTS, errno.EACCES])
+@pytest.mark.parametrize("call", ["mkdir", "symlink", "open", "copy_file_range"])
+async def test_a_copy_that_cannot_be_made_for_now_may_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    workspace = DirWorkspace(str(plant(tmp_path / "workspace")))
+
+    def fail(*args: Any, **options: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as short, pytest.raises(WorkspaceError, match=os.strerror(number)) as caught:
+        short.setattr(os, call, fail)
+        short.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, fail})
+        await workspace.copy(str(tmp_path / "copy"))
+
+    assert (number in WANTS) == caught.value.retryable
+    assert WANTS.get(number, "") in caught.value.fix
+    assert not (tmp_path / "copy").exists()
 
 
 async def test_another_hash_than_was_expected_leaves_nothing(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
+from asyncsched._platform import WANTS
 from asyncsched._tasks import outlast
 from asyncsched.errors import AsyncSchedError, SchedulerError, UnavailableError
 from asyncsched.logs.open_files import open_directory, open_file
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.errors import WANTS, failed
+from asyncsched.schedulers.local.errors import failed
 from asyncsched.schedulers.local.lookup import Apps, FoundApp, LookupResult, described
 from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status import SupervisorState, describe_app

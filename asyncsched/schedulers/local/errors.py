@@ -6,21 +6,17 @@ import errno
 from collections.abc import Mapping
 from typing import Any
 
+from asyncsched._platform import WANTS
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.status_record import BACKEND
 
-__all__ = ["WANTS", "failed", "help_with", "translate"]
+__all__ = ["failed", "help_with", "translate"]
 
-#: What to do about exhausted resources of the machine or the user; these errors are temporary.
+#: What to do about errors that pass.
 _PASSING: Mapping[int, str] = {
-    errno.EAGAIN: "let other processes end, or raise the limit of processes (ulimit -u)",
-    errno.EDQUOT: "free some of your disk quota",
+    **WANTS,
     errno.EIO: "look for disk errors in the kernel's log (dmesg)",
-    errno.EMFILE: "let other apps end, or raise the limit of open files (ulimit -n)",
-    errno.ENFILE: "let other programs end, or raise the machine's limit of open files (fs.file-max)",
     errno.ENOBUFS: "let other programs end",
-    errno.ENOMEM: "let other programs end, or give the machine more memory",
-    errno.ENOSPC: "free some disk space",
     errno.ETXTBSY: "wait until the program is no longer being written",
 }
 
@@ -32,8 +28,6 @@ _OURS: Mapping[int, str] = {
     errno.EROFS: "mount the disk of the state directory writable, or set ASYNCSCHED_HOME to another directory",
 }
 
-WANTS = frozenset({errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC})
-"""What the machine or the user is short of, for now; these errors say nothing about a file."""
 
 #: Errors that only a different request can avoid.
 _OF_THE_APP = frozenset({errno.E2BIG, errno.EILSEQ, errno.EINVAL, errno.ENAMETOOLONG})

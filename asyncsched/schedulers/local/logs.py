@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from asyncsched._platform import WANTS
 from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import LogStreamError
@@ -14,7 +15,6 @@ from asyncsched.logs.inotify import follower_of
 from asyncsched.logs.line import LogLine, LogOrigin
 from asyncsched.logs.open_files import open_directory
 from asyncsched.logs.source import LogSource
-from asyncsched.schedulers.local.errors import WANTS
 from asyncsched.schedulers.local.logs_cursor import LogCursor
 from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.logs_lines import StreamText

@@ -24,8 +24,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from asyncsched._platform import WANTS
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError
-from asyncsched.schedulers.local.errors import WANTS, failed
+from asyncsched.schedulers.local.errors import failed
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, SpoiltError, read_record
 from asyncsched.schedulers.local.supervisor.files import (
     DIRECTORY,
