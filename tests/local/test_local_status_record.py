@@ -100,7 +100,9 @@ async def test_a_record_of_anything_else_is_damaged(
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("app_id", "another"), ("session", "a/b"), ("replicas", [{}]), ("place", None), ("created_ns", "soon")],
+    [("app_id", "another"), ("session", "a/b"), ("replicas", [{}]), ("place", None), ("created_ns", "soon")]
+    + [("created_ns", ns) for ns in (10**30, -(10**30), float("inf"))]
+    + [("finished_ns", 10**30), ("started_ns", 10**30), ("revision", float("inf"))],
 )
 async def test_a_record_with_a_wrong_field_is_damaged(
     scheduler: LocalScheduler, home: Path, app_id: str, field: str, value: object

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsched.schedulers.slurm.status import JOB_STATES, Evidence, describe_app
+from asyncsched.schedulers.slurm.status import JOB_STATES, Evidence, describe_app, list_row
 from asyncsched.schedulers.slurm.status_records import (
     OVER_MEMORY,
     PROLOG_FAILED,
@@ -121,14 +121,35 @@ def test_sacct_is_read() -> None:
         st.none() | st.integers() | st.text(),
         lambda x: (
             st.lists(x)
-            | st.dictionaries(st.sampled_from(["app_id", "replicas", "role", "k", "stem", "note", "created_ns"]), x)
+            | st.dictionaries(
+                st.sampled_from(["app_id", "session", "replicas", "role", "k", "stem", "note", "created_ns"]), x
+            )
         ),
     ).map(lambda x: json.dumps(x).encode())
 )
 def test_no_record_is_too_strange(data: bytes) -> None:
     found = parse_record("a-1", data)
 
-    assert found is None or "a-1" == found.app_id
+    assert found is None or "a-1" == list_row(describe_app(found, Evidence(), None)).app_id
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"session": "a/b"},
+        {"created_ns": 10**30},
+        {"created_ns": -(10**30)},
+        {"created_ns": float("inf")},
+        {"created_ns": 253_402_300_799 * SECOND},
+    ],
+)
+def test_a_record_that_cannot_be_listed_is_none(wrong: dict[str, object]) -> None:
+    data = {"app_id": "a-1", "session": "s", "created_ns": 1_700_000_000 * SECOND, "replicas": []}
+    found = parse_record("a-1", json.dumps(data).encode())
+
+    assert found is not None
+    assert "slurm://s/a-1" == list_row(describe_app(found, Evidence(), None)).app_handle
+    assert parse_record("a-1", json.dumps({**data, **wrong}).encode()) is None
 
 
 @pytest.mark.parametrize("stem", ["../x", "", "a/b", "a\0"])

@@ -22,6 +22,7 @@ __all__ = [
     "read_float",
     "read_id",
     "read_json",
+    "read_ns",
     "read_number",
     "read_session",
     "read_text",
@@ -35,6 +36,8 @@ LONGEST_JSON = 32 * 1024
 MOST_DIGITS = 9
 DEEPEST = 16
 
+_LATEST_NS = 253_370_764_800_000_000_000
+"""The beginning of the last year of a datetime: any time before it can be shown in any time zone."""
 _SHOWN = 60
 _TOLD = 4096
 _LONGEST_FLOAT = 32
@@ -79,6 +82,13 @@ def read_number(value: object) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ValueError("is not a whole number")
     return int(text)
+
+
+def read_ns(value: object) -> int:
+    """Return a time in nanoseconds, from 1970 on, that a datetime can hold."""
+    if not isinstance(value, int) or not 0 <= value < _LATEST_NS:
+        raise ValueError("is not a time in nanoseconds")
+    return value
 
 
 def read_float(value: object) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from asyncsched.errors import SchedulerError
+from asyncsched.schedulers._common.untrusted import read_ns
 from asyncsched.schedulers.local.supervisor.formats import FORMAT
 from asyncsched.specs.handle import make_app_handle
 
@@ -163,7 +164,7 @@ def parse_record(app_id: str, found: object) -> AppRecord:
         if data["app_id"] != app_id:
             raise ValueError(f"it is the record of {data['app_id']!r}")
         return _app(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _damaged(app_id, f"{type(error).__name__}: {error}") from error
 
 
@@ -212,9 +213,9 @@ def _app(data: Mapping[str, Any]) -> AppRecord:
             watcher_start=int(supervisor["watcher_start"]),
             socket=str(supervisor["socket"]),
         ),
-        created_ns=int(data["created_ns"]),
-        started_ns=_number(data["started_ns"]),
-        finished_ns=_number(data["finished_ns"]),
+        created_ns=read_ns(data["created_ns"]),
+        started_ns=_ns(data["started_ns"]),
+        finished_ns=_ns(data["finished_ns"]),
         ended_by=str(data["ended_by"]),
         blames=str(data["blames"]),
         disk_full=bool(data["disk_full"]),
@@ -239,8 +240,8 @@ def _replica(data: Mapping[str, Any]) -> ReplicaRecord:
         exit_code=_number(data["exit_code"]),
         signal=_number(data["signal"]),
         reason=str(data["reason"]),
-        started_ns=_number(data["started_ns"]),
-        finished_ns=_number(data["finished_ns"]),
+        started_ns=_ns(data["started_ns"]),
+        finished_ns=_ns(data["finished_ns"]),
         error=None if data["error"] is None else str(data["error"]),
         result_of_another=_numbers(data.get("result_of_another")),
     )
@@ -248,6 +249,10 @@ def _replica(data: Mapping[str, Any]) -> ReplicaRecord:
 
 def _numbers(value: Any) -> tuple[int, ...] | None:
     return None if value is None else tuple(int(each) for each in value)
+
+
+def _ns(value: Any) -> int | None:
+    return None if value is None else read_ns(value)
 
 
 def _number(value: Any) -> int | None:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from asyncsched.schedulers._common.untrusted import last_line, well_formed
+from asyncsched.schedulers._common.untrusted import last_line, read_ns, well_formed
+from asyncsched.specs.handle import make_app_handle
 
 __all__ = [
     "OVER_MEMORY",
@@ -147,12 +148,13 @@ def parse_record(app_id: str, data: bytes) -> SlurmAppRecord | None:
         if found["app_id"] != app_id:
             return None
         session, name, digest = (well_formed(str(found.get(key, ""))) for key in ("session", "name", "digest"))
+        make_app_handle("slurm", session, app_id)
         return SlurmAppRecord(
             app_id,
             session,
             name,
             digest,
-            created_ns=int(found.get("created_ns", 0)),
+            created_ns=read_ns(found.get("created_ns", 0)),
             note=dict(found.get("note") or {}),
             replicas=tuple(map(_replica, found["replicas"])),
             components=int(found.get("components", 1)),
