@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from asyncsched.specs.app import NONE
-from asyncsched.specs.to_plain import Plain, to_plain
+from asyncsched.specs.to_plain import Plain, check_depth, to_plain
 from asyncsched.specs.yaml import to_yaml
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def _read_error(text: str) -> tuple[str, Plain, datetime | None]:
 def _parse(text: str) -> Plain:
     try:
         data: Plain = json.loads(text)
+        check_depth(data)
     except (ValueError, RecursionError):
         return text
     return data

@@ -7,11 +7,14 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeAlias, cast
 
-__all__ = ["SCALARS", "JsonValue", "Plain", "to_plain"]
+__all__ = ["MOST_LEVELS", "SCALARS", "JsonValue", "Plain", "check_depth", "to_plain"]
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 JsonValue: TypeAlias = Plain
 """The value of a JSON document."""
+
+MOST_LEVELS = 100
+"""Levels on which values from outside may be nested; some parsers take values that are too deep to be printed."""
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
 """Asked for first, because most values are such; subclasses, as `Secret`, are others."""
@@ -37,3 +40,13 @@ def to_plain(value: object) -> Plain:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_plain(item) for item in cast("Iterable[object]", value)]
     return str(value)
+
+
+def check_depth(value: object) -> None:
+    """Raise RecursionError, as parsers do, for dicts and lists that are nested on more than `MOST_LEVELS` levels."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        inner = [[*cast("dict[str, object]", each).values()] if isinstance(each, dict) else each for each in level]
+        level = [item for each in inner if isinstance(each, list) for item in cast("list[object]", each)]
+    if level:
+        raise RecursionError

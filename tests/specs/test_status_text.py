@@ -64,6 +64,16 @@ def test_printed_it_is_for_people_and_its_repr_is_yaml() -> None:
     assert repr(shown).startswith("AppStatus:\n  msg: gone\n")
 
 
+@pytest.mark.parametrize("levels", [1, 95, 105, *range(900, 1000, 5), 20_000])
+def test_an_error_is_printed_however_deep_it_is(levels: int) -> None:
+    text = error(0).replace(" 0,", f" {'[' * levels}0{']' * levels},")
+    deep = status(failed(text))
+    deep.structured_error_msg = text
+
+    assert text in str(deep)
+    assert (1 < levels < 100) == ("- - " in repr(deep))
+
+
 def test_format_of_chosen_roles() -> None:
     two = status(ReplicaStatus(0, AppState.RUNNING, "ps", "h"), ReplicaStatus(0, AppState.RUNNING, "trainer", "h"))
 

@@ -18,6 +18,7 @@ from asyncsched.runner.config.trust import (
     trusted_owners,
     trusted_paths,
 )
+from asyncsched.specs.to_plain import MOST_LEVELS, check_depth
 
 __all__ = ["Search", "Table", "home", "read_toml", "shown", "text_of", "user_file"]
 
@@ -26,9 +27,6 @@ KeyPath: TypeAlias = tuple[str, ...]
 
 NAME = "asyncsched.toml"
 PROJECT = "pyproject.toml"
-
-MOST_LEVELS = 100
-"""Levels on which values may be nested; what is configured needs four."""
 
 _HEADER = r"\s*\[([^\[\]]+)\]\s*(?:#.*)?"
 _KEY = r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
@@ -154,7 +152,7 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
     try:
         text = text_of(file)
         table: Table = tomllib.loads(text)
-        _check_depth(table)
+        check_depth(table)
     except RecursionError as error:
         why = f"its values are nested on more than {MOST_LEVELS} levels"
         raise ConfigError(f"{name} cannot be read", why=why, fix="write them on fewer levels") from error
@@ -166,16 +164,6 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
     tool = cast("dict[str, Table]", table.get("tool", {}))
     inside = {keys[2:]: line for keys, line in lines.items() if keys[:2] == ("tool", "asyncsched")}
     return tool.get("asyncsched", {}), inside
-
-
-def _check_depth(table: Table) -> None:
-    """Raise RecursionError, as the parser does, for values that are nested too deeply to be printed."""
-    level: list[object] = [table]
-    for _ in range(MOST_LEVELS):
-        inner = [[*cast("Table", each).values()] if isinstance(each, dict) else each for each in level]
-        level = [item for each in inner if isinstance(each, list) for item in cast("list[object]", each)]
-    if level:
-        raise RecursionError
 
 
 def text_of(file: ConfigFile) -> str:
