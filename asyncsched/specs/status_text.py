@@ -20,10 +20,11 @@ __all__ = ["error_message", "format_status", "status_to_json", "status_to_yaml"]
 
 _WIDTH = 80
 _ERROR_HEADER = "    error_msg: "
+# Both patterns begin only where a word or a line does: a search that may begin anywhere takes seconds for a long line.
 # torch.distributed.rpc wraps the worker's error: RuntimeError('On WorkerInfo(id=1, name=a):\n...\n').
-_RPC_ERROR = re.compile(r"\w*\('On WorkerInfo\(.+\):\n(?:.*\n)*'\)")
+_RPC_ERROR = re.compile(r"(?<!\w)\w*\('On WorkerInfo\(.+\):\n(?:.*\n)*'\)")
 # C++ errors carry their stack in the message: "c10::Error: what\nException raised from ...".
-_ERROR_BEFORE_STACK = re.compile(r"(.+)\nException")
+_ERROR_BEFORE_STACK = re.compile(r"(?m)^(.+)\nException")
 
 
 def format_status(status: AppStatus, roles: Iterable[RoleStatus]) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsched.specs import AppState, AppStatus, ReplicaStatus, RoleStatus
+from asyncsched.specs.status_text import error_message
 
 
 def error(message: object, code: object = 1, timestamp: object = "1293182") -> str:
@@ -72,6 +73,13 @@ def test_an_error_is_printed_however_deep_it_is(levels: int) -> None:
 
     assert text in str(deep)
     assert (1 < levels < 100) == ("- - " in repr(deep))
+
+
+@pytest.mark.parametrize("char", ["[", "a", "'", "("])
+async def test_a_long_error_does_not_hold_the_loop(char: str) -> None:
+    text = char * (64 << 10)
+
+    assert text == error_message(text)
 
 
 def test_format_of_chosen_roles() -> None:
