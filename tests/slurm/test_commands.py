@@ -624,6 +624,12 @@ def test_a_full_disk_is_told_with_what_helps() -> None:
     assert "cannot write the app to /shared" == told.what
     assert told.fix.startswith("free space there, or use another directory")
     assert unwritable("/shared", PermissionError(errno.EACCES, "no"), "submit").fix.startswith("use another directory")
+    assert told.retryable
+    passing = unwritable("/shared", OSError(errno.EMFILE, "Too many open files"), "submit")
+    assert (True, "let other apps end, or raise the limit of open files (ulimit -n)") == (
+        passing.retryable,
+        passing.fix,
+    )
 
 
 async def test_a_place_that_others_may_use_but_not_change_is_taken(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from asyncsched._platform import WANTS
 from asyncsched.errors import (
     ConflictError,
     InvalidRequestError,
@@ -115,11 +116,12 @@ def open_to_others(place: str, why: str, operation: str, *, fix: str = "") -> Pe
 
 def unwritable(path: str, error: OSError, operation: str) -> SchedulerError:
     """Return the error for a directory that an app's files cannot be written to."""
-    kind = PermissionDeniedError if isinstance(error, PermissionError) else SchedulerError
-    return kind(
+    want = WANTS.get(error.errno or 0)
+    otherwise = PermissionDeniedError if isinstance(error, PermissionError) else SchedulerError
+    return (UnavailableError if want else otherwise)(
         f"cannot write the app to {path}",
         why=error.strerror or str(error),
-        fix=f"free space there, or {_ELSEWHERE}" if error.errno in _FULL else _ELSEWHERE,
+        fix=f"free space there, or {_ELSEWHERE}" if error.errno in _FULL else want or _ELSEWHERE,
         backend=BACKEND,
         operation=operation,
     )
