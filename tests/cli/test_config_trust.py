@@ -12,7 +12,6 @@ import pytest
 
 from asyncsched.errors import ConfigError
 from asyncsched.runner.config import Config, load_config
-from asyncsched.runner.config.trust import RISKY
 from tests.cli._cli import Cli
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -111,58 +110,20 @@ def test_the_working_directorys_own_file_is_told(work: Path, load: Callable[...,
 
 def test_what_runs_or_redirects_is_left_out(work: Path, load: Callable[..., Config]) -> None:
     text = (
-        '[command.run]\ncomponent = "x.py:f"\nscheduler = "local_cwd"\n[component."utils.sh"]\nargs = "x"\n'
-        '[scheduler.aws_batch]\nendpoint_url = "http://x"\nqueue = "q"\n'
+        '[command.run]\ncomponent = "x.py:f"\nreplicas = 2\n[component."utils.sh"]\nargs = "x"\n'
+        '[scheduler.aws_batch]\nendpoint_url = "http://x"\npriority = 1\n'
     )
     write(work / "asyncsched.toml", text)
     work.chmod(0o777)
     config = load()
 
-    assert {"scheduler"} == {*config.command("run")}
-    assert {"queue"} == {*config.scheduler("aws_batch")}
+    assert {"replicas"} == {*config.command("run")}
+    assert {"priority"} == {*config.scheduler("aws_batch")}
     assert {} == config.component("utils.sh")
     assert (
         "without command.run.component, component.utils.sh.args, scheduler.aws_batch.endpoint_url: others may"
         in (config.warnings[0])
     )
-
-
-def test_every_setting_that_runs_code_or_redirects_is_left_out(work: Path, load: Callable[..., Config]) -> None:
-    """Slurm's `prolog` is a line of shell, an overlay of Kubernetes may replace the command, and so on."""
-    risky = {
-        "local_cwd": ('log_dir = "/x"', "prepend_cwd = true"),
-        "kubernetes": ('overlay = "{}"', 'context = "x"'),
-        "gcp_batch": ('boot_disk_image = "x"', 'pubsub_topic = "x"', 'project = "x"'),
-        "aws_batch": ('log_options = { x = "y" }', 'endpoint_url = "http://x"'),
-        "slurm": ('prolog = "x"', 'modules = ["x"]', 'sbatch_args = ["--x"]', 'job_dir = "x"', 'mail_user = "x@y"'),
-    }
-    text = "".join(f"[scheduler.{name}]\n" + "".join(f"{line}\n" for line in lines) for name, lines in risky.items())
-    write(work / "asyncsched.toml", text, mode=0o777)
-    config = load()
-
-    assert {name: {} for name in risky} == {name: dict(config.scheduler(name)) for name in risky}
-    assert 1 == len(config.warnings)
-
-
-@pytest.mark.parametrize("name", ["cfg", "scheduler_args", "scheduler-args"])
-def test_run_options_of_a_command_are_left_out_as_a_whole(work: Path, load: Callable[..., Config], name: str) -> None:
-    write(work / "asyncsched.toml", f'[command.run]\n{name} = ["env=X:1"]\nscheduler = "local_cwd"\n', mode=0o777)
-
-    assert {"scheduler"} == {*load().command("run")}
-
-
-@pytest.mark.parametrize(("command", "protection"), [("web", "allow_submit"), ("log", "raw"), ("run", "raw")])
-def test_no_protection_is_taken_away(work: Path, load: Callable[..., Config], command: str, protection: str) -> None:
-    write(work / "asyncsched.toml", f"[command.{command}]\n{protection} = true\n", mode=0o777)
-
-    assert {} == dict(load().command(command))
-
-
-def test_the_docs_name_every_setting_that_is_left_out() -> None:
-    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
-    told = page.partition("In the working directory")[2].partition("A line on stderr")[0]
-
-    assert [] == [name for names in RISKY.values() for name in names if f"`{name}`" not in told]
 
 
 def test_a_project_file_that_is_not_about_us_is_passed_over(work: Path, load: Callable[..., Config]) -> None:

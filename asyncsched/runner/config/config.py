@@ -14,8 +14,9 @@ from typing import cast
 
 from asyncsched.errors import ConfigError
 from asyncsched.runner.config.files import Search, Table, home, read_toml, shown, user_file
+from asyncsched.runner.config.safe import is_safe
 from asyncsched.runner.config.setting import Section, Setting, Settings
-from asyncsched.runner.config.trust import ConfigFile, is_risky, open_config
+from asyncsched.runner.config.trust import ConfigFile, open_config
 from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of, variables_of
 
 __all__ = ["Config", "load_config"]
@@ -143,19 +144,19 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
         if is_torchx:
             notes.append(f"{name} is read too; `asyncsched configure` writes a file of asyncsched's own")
         layer = _of_torchx(file, name) if is_torchx else _of_toml(file, name)
-        layers.append(_without_risks(layer, file, search) if file.doubt else layer)
+        layers.append(_safe(layer, file, search) if file.doubt else layer)
         files.insert(0, name)
     config = Config(layers, environment)
     config.files, config.notes, config.warnings = files, notes, search.warnings
     return config
 
 
-def _without_risks(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
+def _safe(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
     """Return the usable part of a file in the working directory that others may have written."""
-    risky = [(section, name) for section in layer for name in layer[section] if is_risky(section[0], name)]
-    search.left_out(file, (f"{kind}.{of}.{name}" for (kind, of), name in risky))
+    unsafe = [(section, name) for section in layer for name in layer[section] if not is_safe(section, name)]
+    search.left_out(file, (f"{kind}.{of}.{name}" for (kind, of), name in unsafe))
     return {
-        section: {name: setting for name, setting in settings.items() if (section, name) not in risky}
+        section: {name: setting for name, setting in settings.items() if (section, name) not in unsafe}
         for section, settings in layer.items()
     }
 

@@ -86,11 +86,7 @@ class Search:
     def left_out(self, file: ConfigFile, names: Iterable[str]) -> None:
         """Add a warning about the unused parts of a file in the working directory."""
         without = ", ".join(dict.fromkeys(names))
-        told = (
-            f"is used without {without}"
-            if without
-            else "is used, except for settings that run code, send data elsewhere or take a protection away"
-        )
+        told = f"is used without {without}" if without else "is used, but only for settings that can do no harm"
         self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
 
     def _shown(self, file: ConfigFile) -> str:

@@ -14,21 +14,10 @@ from pathlib import Path
 
 from asyncsched import _platform
 
-__all__ = ["TRUST_VARIABLE", "ConfigFile", "is_risky", "open_config", "trusted_owners", "trusted_paths"]
+__all__ = ["TRUST_VARIABLE", "ConfigFile", "open_config", "trusted_owners", "trusted_paths"]
 
 TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 """Names files, and folders with all that is below them, whose configuration counts whoever may write to it."""
-
-RISKY = {
-    "scheduler": frozenset(
-        {"boot_disk_image", "env", "modules", "overlay", "prepend_cwd", "privileged", "prolog", "sbatch_args"}
-        | {"context", "copy_env", "credentials_file", "endpoint_url", "image_repo", "job_dir", "kubeconfig", "log_dir"}
-        | {"log_options", "mail_user", "project", "pubsub_topic", "state_dir"}
-    ),
-    "command": frozenset({"allow_submit", "cfg", "component", "env", "image", "raw", "scheduler_args", "workspace"}),
-}
-"""The settings that can run code (in the first line of the schedulers'), that choose where data goes, or that take a
-protection away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -46,11 +35,6 @@ class ConfigFile:
     data: bytes = b""
     doubt: str = ""
     error: OSError | None = None
-
-
-def is_risky(kind: str, name: str) -> bool:
-    """Tell whether an untrusted file must not make this setting; arguments of components can always run code."""
-    return kind == "component" or name.replace("-", "_") in RISKY.get(kind, ())
 
 
 def trusted_owners(start: Path) -> frozenset[int]:
