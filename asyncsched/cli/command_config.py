@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -64,10 +64,11 @@ def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> 
 
 
 def _checked(name: str, command: str, option: click.Option, setting: Setting) -> object:
-    value: object = [setting.value] if option.multiple and isinstance(setting.value, str) else setting.value
+    value = _as_typed(option, setting.value)
     try:
-        if option.multiple and not _is_list(value):
-            raise click.BadParameter(f"{value!r} is not a list of strings")
+        if value is None:
+            wanted = "a list of strings" if option.multiple else "a single value"
+            raise click.BadParameter(f"{setting.value!r} is not {wanted}")
         read: object = option.type_cast_value(click.Context(click.Command(command)), value)
     except click.BadParameter as error:
         what = f"`{name}` of the command {command}: {error.message.rstrip('.')} (from {setting.origin})"
@@ -76,8 +77,14 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
     return not read if f"--{name}" in option.secondary_opts else value
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _as_typed(option: click.Option, value: object) -> object:
+    """Return a value as click gets it from a command line; None if nobody could type it."""
+    if option.multiple:
+        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        return [str(item) for item in items] if all(isinstance(item, str | int | float) for item in items) else None
+    if isinstance(value, bool) and option.is_flag:
+        return value
+    return str(value) if isinstance(value, str | int | float) else None
 
 
 def _names(option: click.Option) -> list[str]:

@@ -106,7 +106,8 @@ def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
     import tomllib
 
     try:
-        return "asyncsched" in tomllib.loads(project.data.decode()).get("tool", {})
+        tool = tomllib.loads(project.data.decode()).get("tool")
+        return isinstance(tool, dict) and "asyncsched" in tool
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         return b"tool.asyncsched" in project.data
 
@@ -157,9 +158,12 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
     lines = dict(reversed([*_lines(text)]))  # if a key seems to occur twice, the first is the real one
     if file.path.name != PROJECT:
         return table, lines
-    tool = cast("dict[str, Table]", table.get("tool", {}))
     inside = {keys[2:]: line for keys, line in lines.items() if keys[:2] == ("tool", "asyncsched")}
-    return tool.get("asyncsched", {}), inside
+    ours = cast("Table", table.get("tool", {})).get("asyncsched", {})
+    if not isinstance(ours, dict):
+        what = f"`tool.asyncsched` is not a table (from {name}:{inside.get((), 1)})"
+        raise ConfigError(what, fix="write sections such as [tool.asyncsched.command.run]")
+    return cast("Table", ours), inside
 
 
 def text_of(file: ConfigFile) -> str:
