@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from asyncsched.errors import ComponentError, ConfigError, RunOptionError, UnknownSchedulerError
+from asyncsched.specs.given import brief
 
 if TYPE_CHECKING:
     from asyncsched.components import Component
@@ -68,10 +69,11 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
     try:
         if value is None:
             wanted = "a list of strings" if option.multiple else "a single value"
-            raise click.BadParameter(f"{setting.value!r} is not {wanted}")
+            raise click.BadParameter(f"{brief(setting.value)} is not {wanted}")
         read: object = option.type_cast_value(click.Context(click.Command(command)), value)
     except click.BadParameter as error:
-        what = f"`{name}` of the command {command}: {error.message.rstrip('.')} (from {setting.origin})"
+        why = error.message.rstrip(".").replace(repr(value), brief(value))
+        what = f"`{name}` of the command {command}: {why} (from {setting.origin})"
         raise ConfigError(what, fix=f"see asyncsched {command} --help") from None
     # `all = true` turns the option --any/--all off.
     return not read if f"--{name}" in option.secondary_opts else value

@@ -7,6 +7,7 @@ from typing import cast
 
 from asyncsched.components.signature import Parameter, Value
 from asyncsched.errors import ComponentError
+from asyncsched.specs.given import brief
 from asyncsched.specs.run_options_text import pairs_of_torchx, parse_value, split_pairs
 from asyncsched.specs.secret import MASK
 from asyncsched.specs.secret_names import is_secret_name
@@ -205,7 +206,7 @@ def _value(component: str, parameter: Parameter, text: str) -> Value:
 
 
 def _mistyped(component: str, parameter: Parameter, value: object, why: str = "") -> ComponentError:
-    shown = MASK if is_secret_name(parameter.name) else repr(value)
+    shown = MASK if is_secret_name(parameter.name) else brief(value)
     return ComponentError(f"{component}: {parameter.flag} must be {parameter.type_name}, got {shown}", why=why)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
+from asyncsched.specs.given import brief
 from asyncsched.specs.run_options import CfgVal
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def check_seconds(option: str, value: float | None, *, least: float | None = Non
         return
     bound = "more than 0" if least is None else f"at least {least:.0f}"
     raise RunOptionError(
-        f"{option} must be {bound} and at most {most:.0f} seconds, got {value!r}",
+        f"{option} must be {bound} and at most {most:.0f} seconds, got {brief(value)}",
         key=option,
         fix="write a number of seconds within these bounds, or leave it out",
     )
@@ -86,7 +87,7 @@ def check_tunable(name: str, value: object) -> None:
     """Raise ConfigError unless a scheduler's tunable is a number of seconds that timers support."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LONGEST_TIME:
         raise ConfigError(
-            f"{name} must be a number of seconds from 0 to {LONGEST_TIME:.0f}, got {value!r}",
+            f"{name} must be a number of seconds from 0 to {LONGEST_TIME:.0f}, got {brief(value)}",
             fix=f"write {name}=60.0, for example",
         )
 

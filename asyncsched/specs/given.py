@@ -7,13 +7,36 @@ from typing import TypeGuard, cast
 
 from asyncsched.errors import UsageError
 
-__all__ = ["as_flat", "as_several", "is_a", "kind", "not_a_handle", "not_a_scheduler_name", "unexpected", "words"]
+__all__ = [
+    "as_flat",
+    "as_several",
+    "brief",
+    "is_a",
+    "kind",
+    "not_a_handle",
+    "not_a_scheduler_name",
+    "unexpected",
+    "words",
+]
+
+
+MOST_SHOWN = 100
+"""Characters of a wrong value that a message repeats."""
+
+
+def brief(value: object) -> str:
+    """Return the `repr` of a value, or the beginning of a long one."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python converts no integer of more than 4,300 digits
+        return "an integer of too many digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def kind(value: object) -> str:
     """Describe a value for a message: ``None``, ``3``, ``a list``, ``an AppDef``."""
     if value is None or isinstance(value, (bool, int, float)):
-        return repr(value)
+        return brief(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"
     name = type(value).__name__.lstrip("_")

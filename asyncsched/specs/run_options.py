@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
-from asyncsched.specs.given import kind
+from asyncsched.specs.given import brief, kind
 from asyncsched.specs.masking import masked
 from asyncsched.specs.value import Value
 
@@ -296,7 +296,7 @@ def _help(name: str, opt: runopt) -> str:
 def _mistyped(name: str, opt: runopt, value: object) -> RunOptionError:
     shown = masked({name: value})
     assert isinstance(shown, dict)
-    given = f"{shown[name]!r} ({type(value).__name__})"
+    given = f"{brief(shown[name])} ({type(value).__name__})"
     what = f"Run option: {name}, must be of type: {opt.type_name}, but was: {given}"
     return RunOptionError(what, key=name)
 

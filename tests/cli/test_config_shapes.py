@@ -9,7 +9,10 @@ import pytest
 
 from asyncsched.cli.command_config import check_commands
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config import Config, load_config
+from asyncsched.runner.config import Config, load_config, run_options
+from asyncsched.schedulers.local.options import LocalOpts
+from asyncsched.schedulers.request_checks import check_seconds, check_tunable
+from asyncsched.specs import runopts
 
 VALUES = ("inf", "[]", "[[]]", "{}", "{ a = 1 }", "1979-05-27", "07:32:00")
 
@@ -41,3 +44,32 @@ def test_an_option_of_a_command_of_another_shape(load: Callable[..., Config], op
 
 def test_numbers_are_as_good_as_their_texts(load: Callable[..., Config]) -> None:
     check_commands(load("[command.wait]\ntimeout = 30\n[command.log]\ntail = 3\n[command.run]\nenv = [1]\n"), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [("asyncsched.toml", "[scheduler.local_cwd]"), ("pyproject.toml", "[tool.asyncsched.command.run]")],
+)
+def test_an_integer_of_many_digits(load: Callable[..., Config], name: str, header: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^\./{name} cannot be read: an integer in it has too many digits$"):
+        load(f"{header}\nlimit = 1{'0' * 5000}\n", name)
+    for value in (f"0x{'f' * 90}", f"[0x{'f' * 20_000}]"):  # Python reads these, but does not print a long one
+        with pytest.raises(ConfigError, match=rf"^`limit` .* of more than 100 digits \(from \./{name}:2\)$"):
+            load(f"{header}\nlimit = {value}\n", name)
+
+
+def test_only_the_beginning_of_a_wrong_value_is_shown(load: Callable[..., Config]) -> None:
+    value, options = f'"{"x" * 5000}"', runopts.of(LocalOpts)
+    config = load(f"[command.run]\ncpu = {value}\n[scheduler.local_cwd]\ngrace_period = {value}\n")
+    with pytest.raises(ConfigError, match=r"`cpu` .* \(from \./asyncsched\.toml:2\)") as of_command:
+        check_commands(config, {})
+    with pytest.raises(ConfigError, match=r"grace_period, .* \(from \./asyncsched\.toml:4\)") as of_scheduler:
+        run_options(config, "local_cwd", options)
+
+    assert 400 > max(len(str(of_command.value)), len(str(of_scheduler.value)))
+
+
+def test_an_integer_that_cannot_be_printed(load: Callable[..., Config]) -> None:
+    for refused in (lambda value: check_seconds("timeout", value), lambda value: check_tunable("poll", value)):
+        with pytest.raises(ConfigError, match="got an integer of too many digits"):
+            refused(16**20_000)

@@ -25,6 +25,9 @@ KINDS = ("scheduler", "component", "command")
 PREFIX = "ASYNCSCHED_"
 TORCHX_NAME = ".torchxconfig"
 
+_LARGEST = 10**100 - 1
+"""More than any setting takes, and less than what cannot be printed or converted to a float."""
+
 _Layer = dict[Section, dict[str, Setting]]
 
 
@@ -200,9 +203,22 @@ def _of_toml(file: ConfigFile, name: str) -> _Layer:
         for keys, settings in _named(kind, cast("Table", named), place):
             section = (kind, ".".join(keys))
             layer[section] = {
-                key: Setting(value, f"{name}:{_line(lines, kind, *keys, key)}") for key, value in settings.items()
+                key: _setting(key, value, f"{name}:{_line(lines, kind, *keys, key)}") for key, value in settings.items()
             }
     return layer
+
+
+def _setting(name: str, value: object, origin: str) -> Setting:
+    if _is_huge(value):
+        raise ConfigError(f"`{name}` has an integer of more than 100 digits (from {origin})")
+    return Setting(value, origin)
+
+
+def _is_huge(value: object) -> bool:
+    if isinstance(value, list | dict):
+        inner = value.values() if isinstance(value, dict) else value
+        return any(map(_is_huge, cast("Iterable[object]", inner)))
+    return isinstance(value, int) and abs(value) > _LARGEST
 
 
 def _named(kind: str, table: Table, place: str) -> Iterator[tuple[tuple[str, ...], Table]]:

@@ -108,7 +108,7 @@ def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
     try:
         tool = tomllib.loads(project.data.decode()).get("tool")
         return isinstance(tool, dict) and "asyncsched" in tool
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return b"tool.asyncsched" in project.data
 
 
@@ -155,6 +155,8 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
         raise ConfigError(f"{name} cannot be read", why=why, fix="write them on fewer levels") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{name} cannot be read", why=str(error), fix="it has to be TOML") from error
+    except ValueError as error:  # Python reads no decimal integer of more than 4,300 digits
+        raise ConfigError(f"{name} cannot be read", why="an integer in it has too many digits") from error
     lines = dict(reversed([*_lines(text)]))  # if a key seems to occur twice, the first is the real one
     if file.path.name != PROJECT:
         return table, lines
