@@ -163,6 +163,19 @@ def test_files_that_are_named_are_trusted(work: Path, load: Callable[..., Config
     assert {"env", "grace_period"} == used(load(TORCHXCONFIG=str(file)))
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_huge_file_is_not_read(work: Path, load: Callable[..., Config], name: str) -> None:
+    """A sparse file takes no space on a disk, but all of the memory of who reads it."""
+    file = write(work.parent / name, TEXTS[name])
+    os.truncate(file, 1 << 40)
+    with pytest.raises(ConfigError, match=rf"^\.\./{name} cannot be read: it is larger than {1 << 20} bytes"):
+        load()
+    file.chmod(0o666)
+
+    assert set() == used(load())
+    assert f"../{name} is not used: {DOUBT}" in load().warnings[0]
+
+
 @needs_root
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_file_of_somebody_else(work: Path, load: Callable[..., Config], name: str) -> None:

@@ -101,7 +101,7 @@ def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
     """Tell whether a ``pyproject.toml`` has our table; errors in the file are reported when it is read."""
     if b"asyncsched" not in project.data:
         return False
-    if not parse:
+    if not parse or project.error is not None:
         return b"tool.asyncsched" in project.data  # parsing an untrusted file would already trust it
     import tomllib
 
@@ -146,14 +146,14 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
     """
     import tomllib
 
+    text = text_of(file, name)
     try:
-        text = text_of(file)
         table: Table = tomllib.loads(text)
         check_depth(table)
     except RecursionError as error:
         why = f"its values are nested on more than {MOST_LEVELS} levels"
         raise ConfigError(f"{name} cannot be read", why=why, fix="write them on fewer levels") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{name} cannot be read", why=str(error), fix="it has to be TOML") from error
     except ValueError as error:  # Python reads no decimal integer of more than 4,300 digits
         raise ConfigError(f"{name} cannot be read", why="an integer in it has too many digits") from error
@@ -168,11 +168,19 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
     return cast("Table", ours), inside
 
 
-def text_of(file: ConfigFile) -> str:
-    """Return the text of a file; raise OSError or UnicodeDecodeError if it cannot be read."""
-    if file.error is not None:
-        raise file.error
-    return io.TextIOWrapper(io.BytesIO(file.data), encoding="utf-8").read()  # with ends of lines as files have them
+def text_of(file: ConfigFile, name: str) -> str:
+    """Return the text of a file, with the ends of lines as files have them.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        if file.error is not None:
+            raise file.error
+        return io.TextIOWrapper(io.BytesIO(file.data), encoding="utf-8").read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"{name} cannot be read", why=why) from error
 
 
 def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:

@@ -35,10 +35,10 @@ def read_torchxconfig(file: ConfigFile, name: str) -> Iterator[tuple[Section, st
     """
     parser = configparser.ConfigParser()
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keeps capitals, as the documentation says
+    text = text_of(file, name)
     try:
-        text = text_of(file)
         parser.read_string(text)
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+    except configparser.Error as error:
         why = " ".join(str(error).split())
         raise ConfigError(f"{name} cannot be read", why=why) from error
     lines = dict(reversed([*_lines(text)]))

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from asyncsched import _platform
 
@@ -19,6 +20,9 @@ __all__ = ["TRUST_VARIABLE", "ConfigFile", "open_config", "trusted_owners", "tru
 TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 """Names files, and folders with all that is below them, whose configuration counts whoever may write to it."""
 
+LARGEST = 1 << 20
+"""Bytes of a file that are read: a larger one configures nothing, and may not fit into memory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ConfigFile:
@@ -26,7 +30,7 @@ class ConfigFile:
 
     Attributes:
         path: Its path.
-        data: Its contents.
+        data: Its contents, or the beginning of a file that is too large.
         doubt: Why others may have written it; empty if only trusted users can.
         error: Why it cannot be read, or None.
     """
@@ -83,18 +87,24 @@ def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             return None
-        return ConfigFile(path=path, data=file.read(), doubt=_doubt(found, None, owners) or about_name)
+        return _with_contents(path, file, _doubt(found, None, owners) or about_name)
+
+
+def _with_contents(path: Path, file: BinaryIO, doubt: str) -> ConfigFile:
+    data = file.read(LARGEST + 1)
+    error = OSError(errno.EFBIG, f"it is larger than {LARGEST} bytes") if len(data) > LARGEST else None
+    return ConfigFile(path=path, data=data, doubt=doubt, error=error)
 
 
 def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | None:
     """Read a file on a system without owners and modes: only its path can be trusted."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            return _with_contents(path, file, "" if owners is None else "nobody can tell here who may write to it")
     except PermissionError as error:
         return ConfigFile(path=path, error=error) if path.is_file() else None
     except OSError:
         return None
-    return ConfigFile(path=path, data=data, doubt="" if owners is None else "nobody can tell here who may write to it")
 
 
 def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collection[int] | None) -> str:
