@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config import Config, load_config
+from asyncsched.runner.config import Config, files, load_config
+from asyncsched.runner.config.trust import open_config
 from tests.cli._cli import Cli
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -174,6 +175,33 @@ def test_a_huge_file_is_not_read(work: Path, load: Callable[..., Config], name: 
 
     assert set() == used(load())
     assert f"../{name} is not used: {DOUBT}" in load().warnings[0]
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_a_link_that_changes_after_it_was_trusted(
+    work: Path, load: Callable[..., Config], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by_file: bool
+) -> None:
+    """The owner of a folder above lets his link refer to a trusted file, and to his own one step later."""
+    trusted, theirs = tmp_path / "trusted", tmp_path / "theirs"
+    for folder, period in ((trusted, 1.0), (theirs, 2.0)):
+        folder.mkdir()
+        write(folder / "asyncsched.toml", f"[scheduler.local_cwd]\ngrace_period = {period}\n", mode=0o666)
+    link = work.parent / "asyncsched.toml"
+    link.symlink_to(trusted / "asyncsched.toml")
+    named = str(trusted / "asyncsched.toml" if by_file else trusted)
+
+    def flip_and_open(path: Path, *owners: object) -> object:
+        if path.parent in (work.parent, trusted):
+            link.unlink()
+            link.symlink_to(theirs / "asyncsched.toml")
+        return open_config(path, *owners)  # type: ignore[arg-type]
+
+    assert 1.0 == load(ASYNCSCHED_TRUST_CONFIG=named).scheduler("local_cwd")["grace_period"].value
+    monkeypatch.setattr(files, "open_config", flip_and_open)
+    setting = load(ASYNCSCHED_TRUST_CONFIG=named).scheduler("local_cwd")["grace_period"]
+
+    assert (1.0, "../asyncsched.toml:2") == setting[:2]
+    assert set() == used(load(ASYNCSCHED_TRUST_CONFIG=named))
 
 
 @needs_root

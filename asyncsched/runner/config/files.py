@@ -61,9 +61,7 @@ class Search:
     def _nearest(self, *names: str) -> ConfigFile | None:
         for folder in self._folders():
             for name in names:
-                file = open_config(folder / name, self._owners)
-                if file is not None and self._may_trust(file.path):
-                    file = replace(file, doubt="")
+                file = self._open(folder / name)
                 is_used = file is not None and (not file.doubt or folder == self._start)
                 if file is None or (name == PROJECT and not _is_about_us(file, parse=is_used)):
                     continue
@@ -79,9 +77,18 @@ class Search:
             if folder in last or os.path.lexists(folder / ".git"):
                 return
 
-    def _may_trust(self, path: Path) -> bool:
-        places = {path, *path.parents, path.resolve(), *path.parent.resolve().parents, path.parent.resolve()}
-        return any(trusted in places for trusted in self._trusted)
+    def _open(self, path: Path) -> ConfigFile | None:
+        """Read a file; what the user trusts is read by the path that was compared, as links may change meanwhile."""
+        for place in self._resolved(path) if self._trusted else ():
+            if any(trusted in (place, *place.parents) for trusted in self._trusted):
+                file = open_config(place)
+                return file and replace(file, path=path)
+        return open_config(path, self._owners)
+
+    @staticmethod
+    def _resolved(path: Path) -> tuple[Path, Path]:
+        """Return the paths of a name and of what it links to."""
+        return Path(os.path.realpath(path.parent)) / path.name, Path(os.path.realpath(path))
 
     def left_out(self, file: ConfigFile, names: Iterable[str]) -> None:
         """Add a warning about the unused parts of a file in the working directory."""
