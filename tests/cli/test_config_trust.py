@@ -204,6 +204,26 @@ def test_a_link_that_changes_after_it_was_trusted(
     assert set() == used(load(ASYNCSCHED_TRUST_CONFIG=named))
 
 
+@pytest.mark.parametrize("through", [None, "second"])
+def test_the_folder_that_a_link_leads_to_is_judged(
+    work: Path, load: Callable[..., Config], tmp_path: Path, through: str | None
+) -> None:
+    """Others can put a file of theirs in the place of ours there."""
+    (tmp_path / "shared").mkdir()
+    target = write(tmp_path / "shared/mine.toml")
+    if through:
+        (work / through).symlink_to("../../../shared/mine.toml")
+    link = work.parent / "asyncsched.toml"
+    link.symlink_to(Path("deep") / through if through else target)
+
+    assert ({"env", "grace_period"}, []) == (used(load()), load().warnings)
+    target.parent.chmod(0o777)
+
+    assert set() == used(load())
+    assert "is not used: it links to " in load().warnings[0]
+    assert ", and others may write to its folder (mode 0777); ASYNCSCHED_TRUST_CONFIG=" in load().warnings[0]
+
+
 @needs_root
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_file_of_somebody_else(work: Path, load: Callable[..., Config], name: str) -> None:

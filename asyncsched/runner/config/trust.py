@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +22,9 @@ TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 
 LARGEST = 1 << 20
 """Bytes of a file that are read: a larger one configures nothing, and may not fit into memory."""
+
+MOST_LINKS = 40
+"""Links to links that are followed, as Linux does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -53,12 +56,13 @@ def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
     return [(start / Path(path).expanduser()).resolve() for path in named if path]
 
 
-def open_config(path: Path, owners: Collection[int] | None = None) -> ConfigFile | None:
+def open_config(path: Path, owners: Collection[int] | None = None, links: int = MOST_LINKS) -> ConfigFile | None:
     """Read a file; None if it does not exist or must not be read.
 
     Args:
         path: The file; special files such as FIFOs are not read.
         owners: The trusted owners; None if the path itself is trusted.
+        links: How many links to follow, if the path itself is not trusted: each is judged like a file.
     """
     if not _platform.can_open_relative():
         return _read_by_name(path, owners)
@@ -67,6 +71,14 @@ def open_config(path: Path, owners: Collection[int] | None = None) -> ConfigFile
     except OSError:
         return None
     try:
+        name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        if owners is not None and stat.S_ISLNK(name.st_mode):
+            target = path.parent / os.readlink(path.name, dir_fd=folder)
+            file = open_config(target, owners, links - 1) if links else None
+            doubt = _doubt(name, os.fstat(folder), owners) or (
+                file and file.doubt and f"it links to {target}, and {file.doubt}"
+            )
+            return file and replace(file, path=path, doubt=doubt or "")
         return _read(path, folder, owners)
     except OSError:
         return None
@@ -75,19 +87,19 @@ def open_config(path: Path, owners: Collection[int] | None = None) -> ConfigFile
 
 
 def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile | None:
-    name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)  # for a link, its own owner matters too
-    about_name = _doubt(name, os.fstat(folder), owners)
+    flags = os.O_RDONLY | _platform.NONBLOCK | _platform.NOCTTY | _platform.CLOEXEC
     try:
-        fd = os.open(path.name, os.O_RDONLY | _platform.NONBLOCK | _platform.NOCTTY | _platform.CLOEXEC, dir_fd=folder)
+        fd = os.open(path.name, flags | (0 if owners is None else _platform.NOFOLLOW), dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM):
             return None
-        return ConfigFile(path=path, doubt=about_name, error=error)
+        found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        return ConfigFile(path=path, doubt=_doubt(found, os.fstat(folder), owners), error=error)
     with open(fd, "rb") as file:  # noqa: PTH123 - it is open already
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             return None
-        return _with_contents(path, file, _doubt(found, None, owners) or about_name)
+        return _with_contents(path, file, _doubt(found, os.fstat(folder), owners))
 
 
 def _with_contents(path: Path, file: BinaryIO, doubt: str) -> ConfigFile:
@@ -107,7 +119,7 @@ def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | No
         return None
 
 
-def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collection[int] | None) -> str:
+def _doubt(file: os.stat_result, folder: os.stat_result, owners: Collection[int] | None) -> str:
     """Return why others may have written the file or placed it in its folder."""
     if owners is None:
         return ""
@@ -116,8 +128,6 @@ def _doubt(file: os.stat_result, folder: os.stat_result | None, owners: Collecti
     is_link = stat.S_ISLNK(file.st_mode)  # the mode of a link means nothing
     if not is_link and _platform.others_may_write(file, {file.st_uid}):
         return f"others may write to it (mode {stat.S_IMODE(file.st_mode):04o})"
-    if folder is None:
-        return ""
     if folder.st_uid not in owners:
         return f"its folder belongs to {_platform.user_name(folder.st_uid)}"
     # In a sticky folder, such as /tmp, users cannot replace each other's files.
