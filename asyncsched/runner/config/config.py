@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import Search, Table, home, read_toml, shown, user_file
+from asyncsched.runner.config.files import TORCHX_NAME, Search, Table, read_toml, shown, user_file
 from asyncsched.runner.config.safe import is_safe
 from asyncsched.runner.config.setting import Section, Setting, Settings
 from asyncsched.runner.config.trust import ConfigFile, open_config
@@ -23,7 +23,6 @@ __all__ = ["Config", "load_config"]
 
 KINDS = ("scheduler", "component", "command")
 PREFIX = "ASYNCSCHED_"
-TORCHX_NAME = ".torchxconfig"
 
 _LARGEST = 10**100 - 1
 """More than any setting takes, and less than what cannot be printed or converted to a float."""
@@ -177,10 +176,8 @@ def _files(start: Path, environment: Mapping[str, str], search: Search) -> list[
         if near is None:
             raise ConfigError(f"no file {exclusive}", why="TORCHXCONFIG names it", fix="correct or unset the variable")
     else:
-        near, mine = search.torchx_file(TORCHX_NAME), open_config(home(environment) / TORCHX_NAME)
-        if near is not None and mine is not None and near.path == mine.path:
-            mine = None
-    found = [(near, True), (mine, True), (open_config(user_file(environment)), False), (own, False)]
+        near, mine = search.torchx_files()
+    found = [(near, True), (mine, True), (search.home_file(user_file(environment)), False), (own, False)]
     return [(file, is_torchx) for file, is_torchx in found if file is not None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -20,13 +20,14 @@ from asyncsched.runner.config.trust import (
 )
 from asyncsched.specs.to_plain import MOST_LEVELS, check_depth
 
-__all__ = ["Search", "Table", "home", "read_toml", "shown", "text_of", "user_file"]
+__all__ = ["TORCHX_NAME", "Search", "Table", "home", "read_toml", "shown", "text_of", "user_file"]
 
 Table: TypeAlias = dict[str, object]
 KeyPath: TypeAlias = tuple[str, ...]
 
 NAME = "asyncsched.toml"
 PROJECT = "pyproject.toml"
+TORCHX_NAME = ".torchxconfig"
 
 _HEADER = r"\s*\[([^\[\]]+)\]\s*(?:#.*)?"
 _KEY = r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
@@ -54,36 +55,52 @@ class Search:
         """Return the nearest ``asyncsched.toml`` or ``pyproject.toml`` with ``[tool.asyncsched]``."""
         return self._nearest(NAME, PROJECT)
 
-    def torchx_file(self, name: str) -> ConfigFile | None:
-        """Return the nearest TorchX file."""
-        return self._nearest(name)
+    def torchx_files(self) -> tuple[ConfigFile | None, ConfigFile | None]:
+        """Return the nearest TorchX file and that in the home directory."""
+        mine = home(self._environment)
+        near = self._nearest(TORCHX_NAME, beside=mine)
+        return near, None if self._start in _spellings(mine) else self.home_file(mine / TORCHX_NAME)
 
-    def _nearest(self, *names: str) -> ConfigFile | None:
+    def home_file(self, path: Path) -> ConfigFile | None:
+        """Return a file in the home directory, unless others may have written it."""
+        # Where users have no numbers, nobody but its owner is expected to write into a home.
+        file = self._open(path, trusted_owners(home(self._environment)) or None)
+        if file is None or not file.doubt:
+            return file
+        self._not_used(file)
+        return None
+
+    def _nearest(self, *names: str, beside: Path | None = None) -> ConfigFile | None:
         for folder in self._folders():
+            if beside is not None and folder != self._start and folder in _spellings(beside):
+                return None  # its files are read on their own
             for name in names:
-                file = self._open(folder / name)
+                file = self._open(folder / name, self._owners)
                 is_used = file is not None and (not file.doubt or folder == self._start)
                 if file is None or (name == PROJECT and not _is_about_us(file, parse=is_used)):
                     continue
                 if is_used:
                     return file
-                self.warnings.append(f"{self._shown(file)} is not used: {file.doubt}; {_allow(file)}")
+                self._not_used(file)
         return None
 
+    def _not_used(self, file: ConfigFile) -> None:
+        self.warnings.append(f"{self._shown(file)} is not used: {file.doubt}; {_allow(file)}")
+
     def _folders(self) -> Iterator[Path]:
-        last = {home(self._environment), home(self._environment).resolve()}
+        last = _spellings(home(self._environment))
         for folder in (self._start, *self._start.parents):
             yield folder
             if folder in last or os.path.lexists(folder / ".git"):
                 return
 
-    def _open(self, path: Path) -> ConfigFile | None:
+    def _open(self, path: Path, owners: Collection[int] | None) -> ConfigFile | None:
         """Read a file; what the user trusts is read by the path that was compared, as links may change meanwhile."""
         for place in self._resolved(path) if self._trusted else ():
             if any(trusted in (place, *place.parents) for trusted in self._trusted):
                 file = open_config(place)
                 return file and replace(file, path=path)
-        return open_config(path, self._owners)
+        return open_config(path, owners)
 
     @staticmethod
     def _resolved(path: Path) -> tuple[Path, Path]:
@@ -98,6 +115,10 @@ class Search:
 
     def _shown(self, file: ConfigFile) -> str:
         return shown(file.path, self._start, self._environment)
+
+
+def _spellings(folder: Path) -> set[Path]:
+    return {folder, Path(os.path.realpath(folder))}
 
 
 def _allow(file: ConfigFile) -> str:

@@ -44,10 +44,15 @@ class ConfigFile:
     error: OSError | None = None
 
 
-def trusted_owners(start: Path) -> frozenset[int]:
-    """Return the users whose files are trusted in a working directory: ourselves, root, and the directory's owner."""
+def trusted_owners(folder: Path) -> frozenset[int]:
+    """Return the users whose files are trusted for a working directory or a home: ourselves, root, and its owner."""
     user = _platform.user_id()
-    return frozenset({user, 0, start.stat().st_uid}) if user is not None else frozenset()
+    if user is None:
+        return frozenset()
+    try:
+        return frozenset({user, 0, folder.stat().st_uid})
+    except OSError:  # not every home exists
+        return frozenset({user, 0})
 
 
 def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
