@@ -147,14 +147,6 @@ def test_the_search_ends_at_the_repository_and_at_home(work: Path, load: Callabl
     assert {"env", "grace_period"} == used(load())
 
 
-def test_what_is_no_file_is_not_waited_for(work: Path, load: Callable[..., Config]) -> None:
-    os.mkfifo(work / "asyncsched.toml")
-    (work / "../asyncsched.toml").mkdir()
-    (work / "../.torchxconfig").symlink_to("nowhere")
-
-    assert ([], []) == (load().files, load().warnings)
-
-
 def test_files_that_are_named_are_trusted(work: Path, load: Callable[..., Config]) -> None:
     file = write(work / "../mine.toml", mode=0o666)
 

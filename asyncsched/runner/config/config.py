@@ -36,7 +36,7 @@ class Config:
     Attributes:
         files: The files that were read, the strongest first.
         notes: Notes for the user about them.
-        warnings: One line for each file that others may have written, with the parts that are not used.
+        warnings: One line for each file, or part of one, that is not used, mostly because others may have written it.
     """
 
     def __init__(self, layers: Iterable[Mapping[Section, Settings]], environment: Mapping[str, str]) -> None:
@@ -166,19 +166,20 @@ def _safe(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
 def _files(start: Path, environment: Mapping[str, str], search: Search) -> list[tuple[ConfigFile, bool]]:
     """Return the existing files, weakest first, and whether each is a TorchX file."""
     if chosen := environment.get(f"{PREFIX}CONFIG"):
-        file = open_config(start / Path(chosen).expanduser())
-        if file is None:
-            raise ConfigError(f"no file {chosen}", why=f"{PREFIX}CONFIG names it", fix="correct or unset the variable")
+        file = _file_of(start, chosen, f"{PREFIX}CONFIG")
         return [(file, file.path.name == TORCHX_NAME)]
     own = search.project_file()
-    if exclusive := environment.get("TORCHXCONFIG"):  # whatever it is called
-        near, mine = open_config(start / Path(exclusive).expanduser()), None
-        if near is None:
-            raise ConfigError(f"no file {exclusive}", why="TORCHXCONFIG names it", fix="correct or unset the variable")
-    else:
-        near, mine = search.torchx_files()
-    found = [(near, True), (mine, True), (search.home_file(user_file(environment)), False), (own, False)]
+    exclusive = environment.get("TORCHXCONFIG")  # whatever it is called
+    torchx = [_file_of(start, exclusive, "TORCHXCONFIG")] if exclusive else search.torchx_files()
+    found = [*((file, True) for file in torchx), (search.home_file(user_file(environment)), False), (own, False)]
     return [(file, is_torchx) for file, is_torchx in found if file is not None]
+
+
+def _file_of(start: Path, path: str, variable: str) -> ConfigFile:
+    file = open_config(start / Path(path).expanduser())
+    if file is None or not file.is_regular:
+        raise ConfigError(f"no file {path}", why=f"{variable} names it", fix="correct or unset the variable")
+    return file
 
 
 def _of_torchx(file: ConfigFile, name: str) -> _Layer:

@@ -65,9 +65,9 @@ class Search:
         """Return a file in the home directory, unless others may have written it."""
         # Where users have no numbers, nobody but its owner is expected to write into a home.
         file = self._open(path, trusted_owners(home(self._environment)) or None)
-        if file is None or not file.doubt:
+        if file is None or (file.is_regular and not file.doubt):
             return file
-        self._not_used(file)
+        (self._not_used if file.is_regular else self._not_regular)(file)
         return None
 
     def _nearest(self, *names: str, beside: Path | None = None) -> ConfigFile | None:
@@ -76,6 +76,10 @@ class Search:
                 return None  # its files are read on their own
             for name in names:
                 file = self._open(folder / name, self._owners)
+                if file is not None and not file.is_regular:
+                    if folder == self._start and name != PROJECT:
+                        self._not_regular(file)
+                    continue
                 is_used = file is not None and (not file.doubt or folder == self._start)
                 if file is None or (name == PROJECT and not _is_about_us(file, parse=is_used)):
                     continue
@@ -83,6 +87,9 @@ class Search:
                     return file
                 self._not_used(file)
         return None
+
+    def _not_regular(self, file: ConfigFile) -> None:
+        self.warnings.append(f"{self._shown(file)} is not used: it is not a regular file")
 
     def _not_used(self, file: ConfigFile) -> None:
         self.warnings.append(f"{self._shown(file)} is not used: {file.doubt}; {_allow(file)}")
@@ -127,17 +134,18 @@ def _allow(file: ConfigFile) -> str:
 
 def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
     """Tell whether a ``pyproject.toml`` has our table; errors in the file are reported when it is read."""
-    if b"asyncsched" not in project.data:
+    data = project.data.replace(b"\0", b"")  # as UTF-16, which is an error, each letter has a zero beside it
+    if b"asyncsched" not in data:
         return False
     if not parse or project.error is not None:
-        return b"tool.asyncsched" in project.data  # parsing an untrusted file would already trust it
+        return b"tool.asyncsched" in data  # parsing an untrusted file would already trust it
     import tomllib
 
     try:
-        tool = tomllib.loads(project.data.decode()).get("tool")
+        tool = tomllib.loads(data.decode(errors="replace")).get("tool")
         return isinstance(tool, dict) and "asyncsched" in tool
     except (ValueError, RecursionError):
-        return b"tool.asyncsched" in project.data
+        return b"tool.asyncsched" in data
 
 
 def user_file(environment: Mapping[str, str]) -> Path:

@@ -36,12 +36,14 @@ class ConfigFile:
         data: Its contents, or the beginning of a file that is too large.
         doubt: Why others may have written it; empty if only trusted users can.
         error: Why it cannot be read, or None.
+        is_regular: Whether it is a regular file or leads to one; nothing else is read.
     """
 
     path: Path
     data: bytes = b""
     doubt: str = ""
     error: OSError | None = None
+    is_regular: bool = True
 
 
 def trusted_owners(folder: Path) -> frozenset[int]:
@@ -62,7 +64,7 @@ def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def open_config(path: Path, owners: Collection[int] | None = None, links: int = MOST_LINKS) -> ConfigFile | None:
-    """Read a file; None if it does not exist or must not be read.
+    """Read a file; None if it does not exist.
 
     Args:
         path: The file; special files such as FIFOs are not read.
@@ -75,16 +77,15 @@ def open_config(path: Path, owners: Collection[int] | None = None, links: int = 
         folder = os.open(path.parent, getattr(os, "O_PATH", os.O_RDONLY) | _platform.DIRECTORY | _platform.CLOEXEC)
     except OSError:
         return None
+    not_regular = ConfigFile(path=path, is_regular=False)
     try:
         name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         if owners is not None and stat.S_ISLNK(name.st_mode):
             target = path.parent / os.readlink(path.name, dir_fd=folder)
-            file = open_config(target, owners, links - 1) if links else None
-            doubt = _doubt(name, os.fstat(folder), owners) or (
-                file and file.doubt and f"it links to {target}, and {file.doubt}"
-            )
-            return file and replace(file, path=path, doubt=doubt or "")
-        return _read(path, folder, owners)
+            file = (open_config(target, owners, links - 1) if links else None) or not_regular
+            about_target = f"it links to {target}, and {file.doubt}" if file.doubt else ""
+            return replace(file, path=path, doubt=_doubt(name, os.fstat(folder), owners) or about_target)
+        return _read(path, folder, owners) or not_regular
     except OSError:
         return None
     finally:
@@ -92,18 +93,22 @@ def open_config(path: Path, owners: Collection[int] | None = None, links: int = 
 
 
 def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile | None:
+    """Read a file in an open folder; None if it is not a regular file."""
     flags = os.O_RDONLY | _platform.NONBLOCK | _platform.NOCTTY | _platform.CLOEXEC
     try:
         fd = os.open(path.name, flags | (0 if owners is None else _platform.NOFOLLOW), dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM):
             return None
-        found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        return ConfigFile(path=path, doubt=_doubt(found, os.fstat(folder), owners), error=error)
-    with open(fd, "rb") as file:  # noqa: PTH123 - it is open already
-        found = os.fstat(fd)
+        found = os.stat(path.name, dir_fd=folder, follow_symlinks=owners is None)
         if not stat.S_ISREG(found.st_mode):
             return None
+        return ConfigFile(path=path, doubt=_doubt(found, os.fstat(folder), owners), error=error)
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(fd)
+        return None
+    with open(fd, "rb") as file:  # noqa: PTH123 - it is open already
         return _with_contents(path, file, _doubt(found, os.fstat(folder), owners))
 
 
@@ -118,10 +123,10 @@ def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | No
     try:
         with path.open("rb") as file:
             return _with_contents(path, file, "" if owners is None else "nobody can tell here who may write to it")
-    except PermissionError as error:
-        return ConfigFile(path=path, error=error) if path.is_file() else None
-    except OSError:
-        return None
+    except OSError as error:
+        if isinstance(error, PermissionError) and path.is_file():
+            return ConfigFile(path=path, error=error)
+        return ConfigFile(path=path, is_regular=False) if os.path.lexists(path) else None
 
 
 def _doubt(file: os.stat_result, folder: os.stat_result, owners: Collection[int] | None) -> str:
