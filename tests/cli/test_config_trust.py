@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+import itertools
 import os
 import pwd
 from collections.abc import Callable
@@ -74,6 +75,27 @@ def test_a_file_above_that_others_may_write_does_not_count(work: Path, load: Cal
         config = load(ASYNCSCHED_TRUST_CONFIG=trusted)
         assert ({"env", "grace_period"}, []) == (used(config), config.warnings)
     assert set() == used(load(ASYNCSCHED_TRUST_CONFIG=f"{work}:{file}x:"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *itertools.product(["asyncsched.toml", ".torchxconfig"], ["[", "#" * (1 << 20) + "x", "\udcff"]),
+        ("asyncsched.toml", "[nosuch]\nx = 1\n"),
+    ],
+)
+def test_an_unusable_file_here_that_others_may_write_stops_nobody(
+    work: Path, load: Callable[..., Config], name: str, text: str
+) -> None:
+    (work / name).write_bytes(text.encode(errors="surrogateescape"))
+    (work / name).chmod(0o644)
+    with pytest.raises(ConfigError):
+        load()
+    (work / name).chmod(0o666)
+
+    (warning,) = load().warnings
+    assert warning.startswith(f"./{name} ")
+    assert warning.endswith(f"; {DOUBT}")
 
 
 def test_the_next_file_above_counts_in_its_place(work: Path, load: Callable[..., Config]) -> None:

@@ -145,7 +145,13 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
         name = shown(file.path, start, environment)
         if is_torchx:
             notes.append(f"{name} is read too; `asyncsched configure` writes a file of asyncsched's own")
-        layer = _of_torchx(file, name) if is_torchx else _of_toml(file, name)
+        try:
+            layer = _of_torchx(file, name) if is_torchx else _of_toml(file, name)
+        except ConfigError as error:
+            if not file.doubt:
+                raise
+            search.broken(file, error)  # a stranger's file is no reason to refuse the user's command
+            continue
         layers.append(_safe(layer, file, search) if file.doubt else layer)
         files.insert(0, name)
     config = Config(layers, environment)

@@ -120,6 +120,11 @@ class Search:
         told = f"is used without {without}" if without else "is used, but only for settings that can do no harm"
         self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
 
+    def broken(self, file: ConfigFile, error: ConfigError) -> None:
+        """Add a warning about an unusable file in the working directory that others may have written."""
+        why = f": {error.why}" if error.why else ""
+        self.warnings.append(f"{self._shown(file)} is not used: {error.what}{why}; {file.doubt}")
+
     def _shown(self, file: ConfigFile) -> str:
         return shown(file.path, self._start, self._environment)
 
