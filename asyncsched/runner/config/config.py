@@ -14,7 +14,6 @@ from typing import cast
 
 from asyncsched.errors import ConfigError
 from asyncsched.runner.config.files import TORCHX_NAME, Search, Table, read_toml, shown, user_file
-from asyncsched.runner.config.safe import is_safe
 from asyncsched.runner.config.setting import Section, Setting, Settings
 from asyncsched.runner.config.trust import ConfigFile, open_config
 from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of, variables_of
@@ -161,6 +160,8 @@ def load_config(start: Path | None = None, environment: Mapping[str, str] | None
 
 def _safe(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
     """Return the usable part of a file in the working directory that others may have written."""
+    from asyncsched.runner.config.safe import is_safe  # few have such a file
+
     unsafe = [(section, name) for section in layer for name in layer[section] if not is_safe(section, name)]
     search.left_out(file, (f"{kind}.{of}.{name}" for (kind, of), name in unsafe))
     return {
