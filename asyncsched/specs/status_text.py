@@ -20,10 +20,9 @@ __all__ = ["error_message", "format_status", "status_to_json", "status_to_yaml"]
 
 _WIDTH = 80
 _ERROR_HEADER = "    error_msg: "
-# Both patterns begin only where a word or a line does: a search that may begin anywhere takes seconds for a long line.
-# torch.distributed.rpc wraps the worker's error: RuntimeError('On WorkerInfo(id=1, name=a):\n...\n').
-_RPC_ERROR = re.compile(r"(?<!\w)\w*\('On WorkerInfo\(.+\):\n(?:.*\n)*'\)")
-# C++ errors carry their stack in the message: "c10::Error: what\nException raised from ...".
+_RPC_ERROR, _RPC_HEADER, _RPC_END = "('On WorkerInfo(", "):", "\n')"
+# C++ errors carry their stack in the message: "c10::Error: what\nException raised from ...". The pattern begins only
+# where a line does: a search that may begin anywhere takes seconds for a long line.
 _ERROR_BEFORE_STACK = re.compile(r"(?m)^(.+)\nException")
 
 
@@ -97,10 +96,26 @@ def _local_time(timestamp: object) -> datetime | None:
 
 
 def _innermost(message: str) -> str:
-    if match := _RPC_ERROR.search(message):
-        message = match[0]
+    message = _of_worker(message)
     match = _ERROR_BEFORE_STACK.search(message)
     return match[1] if match else message
+
+
+def _of_worker(message: str) -> str:
+    """Return the part that torch.distributed.rpc has wrapped: RuntimeError('On WorkerInfo(id=1, name=a):\\n...\\n').
+
+    Each line is looked at once; a pattern would begin again wherever the part seems to begin.
+    """
+    end = message.rfind(_RPC_END)
+    at = 0
+    for line in message[: max(end, 0)].split("\n"):
+        start = line.find(_RPC_ERROR)
+        if start >= 0 and line.endswith(_RPC_HEADER) and len(line) > start + len(_RPC_ERROR + _RPC_HEADER):
+            while start and (line[start - 1].isalnum() or line[start - 1] == "_"):
+                start -= 1
+            return message[at + start : end + len(_RPC_END)]
+        at += len(line) + 1
+    return message
 
 
 def _wrap(message: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -75,11 +76,25 @@ def test_an_error_is_printed_however_deep_it_is(levels: int) -> None:
     assert (1 < levels < 100) == ("- - " in repr(deep))
 
 
-@pytest.mark.parametrize("char", ["[", "a", "'", "("])
-async def test_a_long_error_does_not_hold_the_loop(char: str) -> None:
-    text = char * (64 << 10)
+@pytest.mark.parametrize(
+    "piece", ["[", "a", "'", "(", "('On WorkerInfo(", "('On WorkerInfo(x):\n\n", "x\n\n", "Exception"]
+)
+async def test_a_long_error_does_not_hold_the_loop(piece: str) -> None:
+    text = piece * ((256 << 10) // len(piece))
 
     assert text == error_message(text)
+
+
+RPC = re.compile(r"\w*\('On WorkerInfo\(.+\):\n(?:.*\n)*'\)")
+"""What is meant, as a pattern that takes seconds for some long texts."""
+
+
+@given(st.lists(st.sampled_from(["E", "_", " ", "('On WorkerInfo(", "i", "):", "\n", "')", "\x0b", "é"]), max_size=30))
+def test_what_rpc_has_wrapped_is_found_as_by_its_pattern(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    match = RPC.search(text)
+
+    assert (match[0] if match else text) == error_message(text)
 
 
 def test_format_of_chosen_roles() -> None:
