@@ -17,14 +17,16 @@ own thread, which needs no lock, ends the run a little later, with the stacks of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
 import gc
 import os
+import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from types import AsyncGeneratorType
 from typing import Any, NoReturn
@@ -77,19 +79,20 @@ class Limit:
         # Whatever goes wrong in here, it ends.
         faulthandler.dump_traceback_later(_WITHOUT_THE_LOCK, exit=True, file=self._output)
         try:
-            for part in self._parts():
+            children = _descendants(os.getpid(), self._began)
+            for part in self._parts(children):
                 _write(self._output, part)
-            _end_after_us([*_descendants(os.getpid(), self._began)])
+            _end_after_us(children)
         except BaseException:
             _write(self._output, traceback.format_exc())
         finally:
             os._exit(1)
 
-    def _parts(self) -> Iterator[str]:
+    def _parts(self, children: Sequence[int]) -> Iterator[str]:
         yield f"\n\n+++ time limit: {self._what} has not ended within {self._seconds:g} s +++\n"
         yield from _threads()
         yield from _tasks()
-        for pid in _descendants(os.getpid(), self._began):
+        for pid in children:
             yield f"\n--- child process {pid}, ended after this one: {_command(pid)}\n"
         yield f"\n+++ time limit: the run ends here, in {self._what} +++\n"
 
@@ -138,26 +141,30 @@ def _awaited(what: Any) -> Iterator[str]:
         what = getattr(what, f"{prefix}_await", None) or getattr(what, "gi_yieldfrom", None)
 
 
-def _descendants(parent: int, since: float) -> Iterator[int]:
-    """Yield the children of a process that began since a time after the boot, and theirs."""
-    for pid, began in _children(parent):
-        # What ends our services when we are gone has to outlive us.
-        if began >= since and "\0lifeline\0" not in _command_line(pid):
-            yield pid
-            yield from _descendants(pid, since)
+def _descendants(parent: int, since: float) -> list[int]:
+    """Return the children of a process that began since a time after the boot, and theirs."""
+    children, found, left = _children(), list[int](), [parent]
+    while left:
+        for pid, began in children.get(left.pop(), ()):
+            # What ends our services when we are gone has to outlive us.
+            if began >= since and "\0lifeline\0" not in _command_line(pid):
+                found.append(pid)
+                left.append(pid)
+    return found
 
 
-def _children(parent: int) -> list[tuple[int, float]]:
-    found: list[tuple[int, float]] = []
+def _children() -> dict[int, list[tuple[int, float]]]:
+    """Return the children of all processes, each with the time after the boot at which it began."""
+    found: dict[int, list[tuple[int, float]]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             # The command's name stands in parentheses and may hold anything, also ") ".
             fields = (entry / "stat").read_text().rpartition(") ")[2].split()
         except OSError:
             continue  # it has ended meanwhile
-        if int(fields[1]) == parent:
-            # A clock's tick is 10 ms: one that began with the test counts as begun in it.
-            found.append((int(entry.name), (int(fields[19]) + 1) / os.sysconf("SC_CLK_TCK")))
+        # A clock's tick is 10 ms: one that began with the test counts as begun in it.
+        began = (int(fields[19]) + 1) / os.sysconf("SC_CLK_TCK")
+        found.setdefault(int(fields[1]), []).append((int(entry.name), began))
     return found
 
 
@@ -172,10 +179,16 @@ def _command(pid: int) -> str:
     return _command_line(pid).replace("\0", " ").strip()[:500] or "(ended, and not waited for)"
 
 
-def _end_after_us(pids: list[int]) -> None:
-    if pids:
-        them = " ".join(map(str, pids))
+def _end_after_us(pids: Sequence[int]) -> None:
+    if not pids:
+        return
+    them = " ".join(map(str, pids))
+    try:
         Lifeline("sh", "-c", f"kill -TERM {them}; sleep {_CHILDREN_WITHIN}; kill -KILL {them}")
+    except OSError:  # no descriptor or no memory is left, or they are too many: at once, as we end right after it
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
 
 _LIMIT = pytest.StashKey[Limit]()

@@ -88,6 +88,19 @@ def test_in_a_short_child():
     subprocess.run(["sleep", "1000"])
 
 
+def test_with_no_descriptor_left():
+    import resource
+    child = subprocess.Popen(["sh", "-c", "echo $$ >> pids; exec sleep 1000"])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 2, 4096))
+    child.wait()
+
+
+def test_in_many_children():
+    children = [subprocess.Popen(["sleep", "1000"]) for _ in range(300)]
+    open("pids", "w").write(" ".join(str(child.pid) for child in children))
+    children[0].wait()
+
+
 def test_in_a_socket():
     a, b = socket.socketpair()
     a.recv(1)
@@ -138,6 +151,8 @@ WITHOUT_A_LOOP = {
     "test_in_a_thread_that_is_joined": r"--- thread stuck\n(.*\n)*.*in stuck",
     "test_in_a_socket": "in test_in_a_socket",
     "test_in_a_short_child": r"--- child process \d+, ended after this one: sleep 1000",
+    "test_with_no_descriptor_left": r"--- child process \d+, ended after this one: sleep 1000",
+    "test_in_many_children": r"--- child process \d+, ended after this one: sleep 1000",
     "test_in_a_child": r"--- child process \d+, ended after this one: sh -c trap",
     "test_in_a_thread_that_is_left": r"the end of the run has not ended .*\n(.*\n)*--- thread stuck",
 }
@@ -208,9 +223,9 @@ def test_a_hang_without_a_loop_ends_the_run(runs: Runs, name: str) -> None:
     assert 1 == code, output
     assert f"has not ended within {LIMIT:g} s +++" in output
     assert re.search(WITHOUT_A_LOOP[name], output), output
-    if name == "test_in_a_child":
-        first, second = (run.folder / "pids").read_text().split()
-        eventually_blocking(lambda: not Path(f"/proc/{first}").exists() and not Path(f"/proc/{second}").exists())
+    pids = run.folder / "pids"
+    left = [Path("/proc", pid) for pid in pids.read_text().split()] if pids.exists() else []
+    eventually_blocking(lambda: not any(process.exists() for process in left))
 
 
 @pytest.mark.slow
