@@ -151,6 +151,13 @@ def _alone(part: Part, limits: Limits | None = None) -> Ended:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(limits.stacks)
             process.kill()
+        except KeyboardInterrupt:  # the terminal has sent it to that process as well, which ends what it has started
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(limits.ending)
+            finally:
+                process.kill()
+            raise
     code = process.returncode
     why = why or ("" if code in part.passes else f"exit code {code}")
     return Ended(part=part, code=code, seconds=time.monotonic() - started, why=why)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from asyncsched.testing import VirtualClock
 
 pytest_plugins = [
+    "tests._interrupts",
     "tests._time_limit",
     "tests._timed",
     "tests._guard",

@@ -139,6 +139,64 @@ def test_an_interrupt_ends_all_parts() -> None:
     assert [True, True] == [is_gone(pid) for pid in pids]
 
 
+ENDS_LATE = """
+import signal, sys, time
+from pathlib import Path
+from tests._parts import Part
+from tests._run import _alone
+part = '''
+import signal, sys, time
+from pathlib import Path
+try:
+    print("begun", flush=True)
+    while True: time.sleep(1)
+except KeyboardInterrupt:
+    time.sleep(1)
+    Path(sys.argv[1]).touch()
+'''
+sys.stdin.isatty = lambda: True
+try:
+    _alone(Part(name="ends late", command=[sys.executable, "-c", part, sys.argv[1]]))
+except KeyboardInterrupt:
+    print("ended" if Path(sys.argv[1]).exists() else "left", flush=True)
+"""
+
+
+def test_an_interrupt_in_a_terminal_waits_until_the_part_has_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDS_LATE, str(tmp_path / "ended")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as running:
+        assert running.stdout is not None
+        assert "begun\n" == running.stdout.readline()
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+
+        assert "ended\n" == running.stdout.readline()
+
+
+IN_THE_COLLECTOR = """
+import gc, os, signal, threading
+
+def test_collects():
+    def collected(phase, info):
+        if phase == "stop" and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+    sent = []
+    gc.callbacks.append(collected)
+    while True: gc.collect()
+"""
+
+
+def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "test_collects.py").write_text(IN_THE_COLLECTOR)
+    command = [sys.executable, "-m", "pytest", "-ptests._interrupts", "-pno:cacheprovider", "-oaddopts=", "--rootdir=."]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=200
+    )
+
+    assert 2 == done.returncode, done.stdout
+    assert "KeyboardInterrupt" in done.stdout
+
+
 TESTS = {
     "test_good.py": """
         @pytest.mark.heavy("local")
