@@ -81,7 +81,7 @@ async def delete(home: AppLinks, lookup: SlurmLookup, app_id: str) -> None:
     app = await lookup.describe(app_id, "delete")
     if app is not None and not app.state.is_terminal():
         raise not_ended(app_id, BACKEND, app.msg)
-    if home.is_linked(app_id):
+    if await finished_in_thread(lambda: home.is_linked(app_id)):  # the directory may be on a network
         await _remove(home, lookup, app_id, "delete")
 
 
