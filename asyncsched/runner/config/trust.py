@@ -84,7 +84,7 @@ def open_config(path: Path, owners: Collection[int] | None = None, links: int = 
             target = path.parent / os.readlink(path.name, dir_fd=folder)
             file = (open_config(target, owners, links - 1) if links else None) or not_regular
             about_target = f"it links to {target}, and {file.doubt}" if file.doubt else ""
-            return replace(file, path=path, doubt=_doubt(name, os.fstat(folder), owners) or about_target)
+            return replace(file, path=path, doubt=_doubt(name, None, folder, owners) or about_target)
         return _read(path, folder, owners) or not_regular
     except OSError:
         return None
@@ -103,13 +103,13 @@ def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile
         found = os.stat(path.name, dir_fd=folder, follow_symlinks=owners is None)
         if not stat.S_ISREG(found.st_mode):
             return None
-        return ConfigFile(path=path, doubt=_doubt(found, os.fstat(folder), owners), error=error)
+        return ConfigFile(path=path, doubt=_doubt(found, None, folder, owners), error=error)
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         os.close(fd)
         return None
     with open(fd, "rb") as file:  # noqa: PTH123 - it is open already
-        return _with_contents(path, file, _doubt(found, os.fstat(folder), owners))
+        return _with_contents(path, file, _doubt(found, fd, folder, owners))
 
 
 def _with_contents(path: Path, file: BinaryIO, doubt: str) -> ConfigFile:
@@ -129,18 +129,40 @@ def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | No
         return ConfigFile(path=path, is_regular=False) if os.path.lexists(path) else None
 
 
-def _doubt(file: os.stat_result, folder: os.stat_result, owners: Collection[int] | None) -> str:
-    """Return why others may have written the file or placed it in its folder."""
+def _doubt(file: os.stat_result, fd: int | None, folder_fd: int, owners: Collection[int] | None) -> str:
+    """Return why others may have written the file or placed it in its folder; `fd` is the file, if it is open."""
     if owners is None:
         return ""
     if file.st_uid not in owners:
         return f"it belongs to {_platform.user_name(file.st_uid)}"
     is_link = stat.S_ISLNK(file.st_mode)  # the mode of a link means nothing
-    if not is_link and _platform.others_may_write(file, {file.st_uid}):
+    if not is_link and _others_may_write(file, fd):
         return f"others may write to it (mode {stat.S_IMODE(file.st_mode):04o})"
+    folder = os.fstat(folder_fd)
     if folder.st_uid not in owners:
         return f"its folder belongs to {_platform.user_name(folder.st_uid)}"
     # In a sticky folder, such as /tmp, users cannot replace each other's files.
-    if not folder.st_mode & stat.S_ISVTX and _platform.others_may_write(folder, {folder.st_uid}):
+    if not folder.st_mode & stat.S_ISVTX and _others_may_write(folder, folder_fd):
         return f"others may write to its folder (mode {stat.S_IMODE(folder.st_mode):04o})"
     return ""
+
+
+def _others_may_write(found: os.stat_result, fd: int | None) -> bool:
+    """Return whether others than the owner and root may write to a file or folder.
+
+    Kubernetes mounts the folder of a ConfigMap read-only with mode 0777, and OpenShift makes homes writable for the
+    group 0, which is root's.
+    """
+    is_of_root = found.st_gid == 0 and not found.st_mode & stat.S_IWOTH
+    if is_of_root or not _platform.others_may_write(found, {found.st_uid}):
+        return False
+    return fd is None or not _is_read_only(fd)
+
+
+def _is_read_only(fd: int) -> bool:
+    """Return whether an open file is on a read-only mount, as far as this system tells."""
+    flag: int = getattr(os, "ST_RDONLY", 0)
+    try:
+        return bool(flag) and bool(os.fstatvfs(fd).f_flag & flag)
+    except OSError:
+        return False
