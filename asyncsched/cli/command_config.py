@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_commands", "check_components", "command_defaults", "component_defaults", "with_origin"]
 
+_log = logging.getLogger("asyncsched.cli")
+
 _OF_TORCHX = "torchx.components."
 
 
@@ -26,7 +29,7 @@ def command_defaults(command: str, options: Sequence[click.Option], warn: Callab
     Args:
         command: The command.
         options: Its options.
-        warn: Called with a warning for each file that others could have written.
+        warn: Called with a warning for each file, and each wrong value, that others could have written.
 
     Raises:
         ConfigError: A section names no command, a name is not an option of this command (the message suggests one), or
@@ -38,7 +41,7 @@ def command_defaults(command: str, options: Sequence[click.Option], warn: Callab
     for warning in config.warnings:
         warn(f"warning: {warning}")
     _check_sections(config)
-    return _defaults(config, command, options)
+    return _defaults(config, command, options, lambda text: warn(f"warning: {text}"))
 
 
 def _check_sections(config: Config) -> None:
@@ -50,17 +53,22 @@ def _check_sections(config: Config) -> None:
         config.check_names("command", [*VERBS, *plugin_names()])
 
 
-def _defaults(config: Config, command: str, options: Iterable[click.Option]) -> dict[str, object]:
+def _defaults(
+    config: Config, command: str, options: Iterable[click.Option], warn: Callable[[str], None] = _log.warning
+) -> dict[str, object]:
     known = {_spelled(name): option for option in options for name in _names(option)}
     defaults: dict[str, object] = {}
     for name, setting in config.command(command).items():
         option = known.get(_spelled(name))
-        if option is not None and option.name:
-            defaults[option.name] = _checked(name, command, option, setting)
-        elif setting.foreign:
+        if option is None and setting.foreign:
             setting.pass_over(name, f"the command {command}")
-        else:
-            raise _unknown(name, command, setting, known)
+            continue
+        try:
+            if option is None or not option.name:
+                raise _unknown(name, command, setting, known)
+            defaults[option.name] = _checked(name, command, option, setting)
+        except ConfigError as error:
+            setting.refuse(error, warn)
     return defaults
 
 

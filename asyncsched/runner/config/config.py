@@ -162,10 +162,17 @@ def _safe(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
     """Return the usable part of a file in the working directory that others may have written."""
     from asyncsched.runner.config.safe import is_safe  # few have such a file
 
-    unsafe = [(section, name) for section in layer for name in layer[section] if not is_safe(section, name)]
+    unsafe = [
+        (section, name)
+        for section, settings in layer.items()
+        for name, setting in settings.items()
+        if not is_safe(section, name) or isinstance(setting.value, ConfigError)
+    ]
     search.left_out(file, (f"{kind}.{of}.{name}" for (kind, of), name in unsafe))
     return {
-        section: {name: setting for name, setting in settings.items() if (section, name) not in unsafe}
+        section: {
+            name: setting._replace(doubted=True) for name, setting in settings.items() if (section, name) not in unsafe
+        }
         for section, settings in layer.items()
     }
 

@@ -38,7 +38,10 @@ def run_options(
         if setting.foreign and name not in opts:
             setting.pass_over(given, scheduler)
             continue
-        found[name] = _checked(scheduler, opts, name, setting)
+        try:
+            found[name] = _checked(scheduler, opts, name, setting)
+        except RunOptionError as error:
+            setting.refuse(error)
     for text in cfg:
         try:
             found |= {name: Setting(value, COMMAND_LINE) for name, value in opts.cfg_from_str(text).items()}

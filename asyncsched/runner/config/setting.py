@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from asyncsched.errors import ConfigError
@@ -24,6 +24,7 @@ class Setting(NamedTuple):
         is_text: Whether `value` must still be converted to the wanted type.
         foreign: Whether the file was written for another program, so that unknown names are not errors.
         shared: Whether it applies to all sections, even those that do not know the name.
+        doubted: Whether others may have written it.
     """
 
     value: object
@@ -31,11 +32,18 @@ class Setting(NamedTuple):
     is_text: bool = False
     foreign: bool = False
     shared: bool = False
+    doubted: bool = False
 
     def pass_over(self, name: str, what: str) -> None:
         """Warn that a name in another program's file is unknown to `what`."""
         if not self.shared:
             _log.warning("%s: %s has no option %s; it is passed over", self.origin, what, name)
+
+    def refuse(self, error: ConfigError, warn: Callable[[str], None] = _log.warning) -> None:
+        """Raise the error of this setting, or warn that it is left out: a stranger's mistake stops no command."""
+        if not self.doubted:
+            raise error
+        warn(f"{error.what}: it is left out, as others may have written it")
 
 
 Settings: TypeAlias = Mapping[str, Setting]
