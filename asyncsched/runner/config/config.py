@@ -191,7 +191,7 @@ def _files(start: Path, environment: Mapping[str, str], search: Search) -> list[
 
 def _file_of(start: Path, path: str, variable: str) -> ConfigFile:
     file = open_config(start / Path(path).expanduser())
-    if file is None or not file.is_regular:
+    if file is None or file.no_file:
         raise ConfigError(f"no file {path}", why=f"{variable} names it", fix="correct or unset the variable")
     return file
 

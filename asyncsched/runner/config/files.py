@@ -65,9 +65,9 @@ class Search:
         """Return a file in the home directory, unless others may have written it."""
         # Where users have no numbers, nobody but its owner is expected to write into a home.
         file = self._open(path, trusted_owners(home(self._environment)) or None)
-        if file is None or (file.is_regular and not file.doubt):
+        if file is None or not (file.no_file or file.doubt):
             return file
-        (self._not_used if file.is_regular else self._not_regular)(file)
+        (self._no_file if file.no_file else self._not_used)(file)
         return None
 
     def _nearest(self, *names: str, beside: Path | None = None) -> ConfigFile | None:
@@ -76,9 +76,9 @@ class Search:
                 return None  # its files are read on their own
             for name in names:
                 file = self._open(folder / name, self._owners)
-                if file is not None and not file.is_regular:
+                if file is not None and file.no_file:
                     if folder == self._start and name != PROJECT:
-                        self._not_regular(file)
+                        self._no_file(file)
                     continue
                 is_used = file is not None and (not file.doubt or folder == self._start)
                 if file is None or (name == PROJECT and not _is_about_us(file, parse=is_used)):
@@ -88,8 +88,8 @@ class Search:
                 self._not_used(file)
         return None
 
-    def _not_regular(self, file: ConfigFile) -> None:
-        self.warnings.append(f"{self._shown(file)} is not used: it is not a regular file")
+    def _no_file(self, file: ConfigFile) -> None:
+        self.warnings.append(f"{self._shown(file)} is not used: {file.no_file}")
 
     def _not_used(self, file: ConfigFile) -> None:
         self.warnings.append(f"{self._shown(file)} is not used: {file.doubt}; {_allow(file)}")

@@ -36,14 +36,14 @@ class ConfigFile:
         data: Its contents, or the beginning of a file that is too large.
         doubt: Why others may have written it; empty if only trusted users can.
         error: Why it cannot be read, or None.
-        is_regular: Whether it is a regular file or leads to one; nothing else is read.
+        no_file: What is in its place if it is no regular file and leads to none; nothing else is read.
     """
 
     path: Path
     data: bytes = b""
     doubt: str = ""
     error: OSError | None = None
-    is_regular: bool = True
+    no_file: str = ""
 
 
 def trusted_owners(folder: Path) -> frozenset[int]:
@@ -64,7 +64,7 @@ def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def open_config(path: Path, owners: Collection[int] | None = None, links: int = MOST_LINKS) -> ConfigFile | None:
-    """Read a file; None if it does not exist.
+    """Read a file; None if it does not exist or leads to ``/dev/null``.
 
     Args:
         path: The file; special files such as FIFOs are not read.
@@ -77,15 +77,16 @@ def open_config(path: Path, owners: Collection[int] | None = None, links: int = 
         folder = os.open(path.parent, getattr(os, "O_PATH", os.O_RDONLY) | _platform.DIRECTORY | _platform.CLOEXEC)
     except OSError:
         return None
-    not_regular = ConfigFile(path=path, is_regular=False)
     try:
         name = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         if owners is not None and stat.S_ISLNK(name.st_mode):
             target = path.parent / os.readlink(path.name, dir_fd=folder)
-            file = (open_config(target, owners, links - 1) if links else None) or not_regular
+            file = open_config(target, owners, links - 1) if links else None
+            if file is None:
+                return _no_file(path)
             about_target = f"it links to {target}, and {file.doubt}" if file.doubt else ""
             return replace(file, path=path, doubt=_doubt(name, None, folder, owners) or about_target)
-        return _read(path, folder, owners) or not_regular
+        return _read(path, folder, owners) or _no_file(path)
     except OSError:
         return None
     finally:
@@ -126,7 +127,19 @@ def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | No
     except OSError as error:
         if isinstance(error, PermissionError) and path.is_file():
             return ConfigFile(path=path, error=error)
-        return ConfigFile(path=path, is_regular=False) if os.path.lexists(path) else None
+        return _no_file(path)
+
+
+def _no_file(path: Path) -> ConfigFile | None:
+    """Return what is in the place of a file; None for ``/dev/null``, which switches a file off."""
+    try:
+        found = path.stat()
+        if stat.S_ISCHR(found.st_mode) and found.st_rdev == Path(os.devnull).stat().st_rdev:
+            return None
+    except OSError:
+        text = "it links to a file that does not exist or cannot be reached"
+        return ConfigFile(path=path, no_file=text) if os.path.lexists(path) else None
+    return ConfigFile(path=path, no_file="it is not a regular file")
 
 
 def _doubt(file: os.stat_result, fd: int | None, folder_fd: int, owners: Collection[int] | None) -> str:
