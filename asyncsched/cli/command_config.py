@@ -91,10 +91,21 @@ def _as_typed(option: click.Option, value: object) -> object:
     """Return a value as click gets it from a command line; None if nobody could type it."""
     if option.multiple:
         items = cast("list[object]", value) if isinstance(value, list) else [value]
-        return [str(item) for item in items] if all(isinstance(item, str | int | float) for item in items) else None
+        return [_typed(option, item) for item in items] if all(map(_is_typable, items)) else None
     if isinstance(value, bool) and option.is_flag:
         return value
-    return str(value) if isinstance(value, str | int | float) else None
+    return _typed(option, value) if _is_typable(value) else None
+
+
+def _is_typable(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _typed(option: click.Option, value: object) -> str:
+    """Return a scalar as text; 1e3 is as good as 1000 where a whole number is wanted."""
+    if isinstance(value, float) and value.is_integer() and isinstance(option.type, click.types.IntParamType):
+        return str(int(value))
+    return str(value)
 
 
 def _names(option: click.Option) -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
-from asyncsched.cli.command_config import check_commands
+from asyncsched.cli.command_config import _defaults, check_commands
+from asyncsched.cli.list import command as list_command
 from asyncsched.errors import ConfigError
 from asyncsched.runner.config import Config, load_config, run_options
 from asyncsched.schedulers.local.options import LocalOpts
@@ -44,6 +46,21 @@ def test_an_option_of_a_command_of_another_shape(load: Callable[..., Config], op
 
 def test_numbers_are_as_good_as_their_texts(load: Callable[..., Config]) -> None:
     check_commands(load("[command.wait]\ntimeout = 30\n[command.log]\ntail = 3\n[command.run]\nenv = [1]\n"), {})
+
+
+@pytest.mark.parametrize(("value", "expected"), [("5.0", "5"), ("1e3", "1000")])
+def test_a_whole_float_is_as_good_as_an_integer(tmp_path: Path, value: str, expected: str) -> None:
+    (tmp_path / "asyncsched.toml").write_text(f"[command.list]\nlimit = {value}\nname = 5.0\n")
+    config = load_config(tmp_path, {"HOME": str(tmp_path / "home")})
+    options = [param for param in list_command.params if isinstance(param, click.Option)]
+
+    assert {"limit": expected, "name": "5.0"} == _defaults(config, "list", options)
+
+
+@pytest.mark.parametrize("value", ["5.5", "-5.0", "0.0", "inf", "nan"])
+def test_other_floats_are_errors(load: Callable[..., Config], value: str) -> None:
+    with pytest.raises(ConfigError, match=r"`limit` of the command list: .* \(from \./asyncsched\.toml:2\)"):
+        check_commands(load(f"[command.list]\nlimit = {value}\n"), {})
 
 
 @pytest.mark.parametrize(
