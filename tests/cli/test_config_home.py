@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncsched.errors import ConfigError
 from asyncsched.runner.config import Config, load_config
 from tests.cli.test_config_trust import DOUBT, NOBODY, needs_root, used, write
 
@@ -64,6 +65,32 @@ def test_a_home_by_another_name(home: Path, load: Callable[..., Config]) -> None
 
 def test_a_home_that_does_not_exist(load: Callable[..., Config]) -> None:
     assert ([], []) == (load(HOME="/nonexistent").files, load(HOME="/nonexistent").warnings)
+
+
+@pytest.mark.parametrize("name", ["asyncsched.toml", ".torchxconfig"])
+def test_a_user_without_a_home(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Such as the user of a container that runs as any user: the search goes to the root."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    text = FILES[".torchxconfig"] if name == ".torchxconfig" else FILES[".config/asyncsched/config.toml"]
+    home.chmod(0o755)
+    write(home / name, text)
+    monkeypatch.setattr(Path, "home", no_home)
+    config = load_config(home / "work", {})
+
+    assert ([f"../{name}"], []) == (config.files, config.warnings)
+    write(home / ".config/asyncsched/config.toml", "[command.list]\nlimit = 1\n")
+    config = load_config(home / "work", {"XDG_CONFIG_HOME": str(home / ".config")})
+
+    assert ({f"../{name}", str(home / ".config/asyncsched/config.toml")}, []) == ({*config.files}, config.warnings)
+
+
+@pytest.mark.parametrize("variable", ["ASYNCSCHED_TRUST_CONFIG", "ASYNCSCHED_CONFIG", "TORCHXCONFIG"])
+def test_a_variable_with_an_unknown_home(load: Callable[..., Config], variable: str) -> None:
+    with pytest.raises(ConfigError, match=rf"no file ~nosuch/x: {variable} names it, and there is no such home"):
+        load(**{variable: "~nosuch/x"})
 
 
 @needs_root

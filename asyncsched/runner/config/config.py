@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import TORCHX_NAME, Search, Table, read_toml, shown, user_file
+from asyncsched.runner.config.files import TORCHX_NAME, Search, Table, read_toml, shown
 from asyncsched.runner.config.setting import Section, Setting, Settings
-from asyncsched.runner.config.trust import ConfigFile, open_config
+from asyncsched.runner.config.trust import ConfigFile, expanded, open_config
 from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of, variables_of
 
 __all__ = ["Config", "load_config"]
@@ -185,12 +185,12 @@ def _files(start: Path, environment: Mapping[str, str], search: Search) -> list[
     own = search.project_file()
     exclusive = environment.get("TORCHXCONFIG")  # whatever it is called
     torchx = [_file_of(start, exclusive, "TORCHXCONFIG")] if exclusive else search.torchx_files()
-    found = [*((file, True) for file in torchx), (search.home_file(user_file(environment)), False), (own, False)]
+    found = [*((file, True) for file in torchx), (search.user_file(), False), (own, False)]
     return [(file, is_torchx) for file, is_torchx in found if file is not None]
 
 
 def _file_of(start: Path, path: str, variable: str) -> ConfigFile:
-    file = open_config(start / Path(path).expanduser())
+    file = open_config(start / expanded(path, variable))
     if file is None or file.no_file:
         raise ConfigError(f"no file {path}", why=f"{variable} names it", fix="correct or unset the variable")
     return file

@@ -20,7 +20,7 @@ from asyncsched.runner.config.trust import (
 )
 from asyncsched.specs.to_plain import MOST_LEVELS, check_depth
 
-__all__ = ["TORCHX_NAME", "Search", "Table", "home", "read_toml", "shown", "text_of", "user_file"]
+__all__ = ["TORCHX_NAME", "Search", "Table", "home", "read_toml", "shown", "text_of"]
 
 Table: TypeAlias = dict[str, object]
 KeyPath: TypeAlias = tuple[str, ...]
@@ -59,9 +59,17 @@ class Search:
         """Return the nearest TorchX file and that in the home directory."""
         mine = home(self._environment)
         near = self._nearest(TORCHX_NAME, beside=mine)
-        return near, None if self._start in _spellings(mine) else self.home_file(mine / TORCHX_NAME)
+        if mine is None or self._start in _spellings(mine):
+            return near, None
+        return near, self._home_file(mine / TORCHX_NAME)
 
-    def home_file(self, path: Path) -> ConfigFile | None:
+    def user_file(self) -> ConfigFile | None:
+        """Return the user's own file, ``config.toml``."""
+        mine, base = home(self._environment), self._environment.get("XDG_CONFIG_HOME")
+        folder = Path(base) if base else mine and mine / ".config"
+        return self._home_file(folder / "asyncsched" / "config.toml") if folder else None
+
+    def _home_file(self, path: Path) -> ConfigFile | None:
         """Return a file in the home directory, unless others may have written it."""
         # Where users have no numbers, nobody but its owner is expected to write into a home.
         file = self._open(path, trusted_owners(home(self._environment)) or None)
@@ -72,7 +80,7 @@ class Search:
 
     def _nearest(self, *names: str, beside: Path | None = None) -> ConfigFile | None:
         for folder in self._folders():
-            if beside is not None and folder != self._start and folder in _spellings(beside):
+            if folder != self._start and folder in _spellings(beside):
                 return None  # its files are read on their own
             for name in names:
                 file = self._open(folder / name, self._owners)
@@ -129,8 +137,8 @@ class Search:
         return shown(file.path, self._start, self._environment)
 
 
-def _spellings(folder: Path) -> set[Path]:
-    return {folder, Path(os.path.realpath(folder))}
+def _spellings(folder: Path | None) -> set[Path]:
+    return set() if folder is None else {folder, Path(os.path.realpath(folder))}
 
 
 def _allow(file: ConfigFile) -> str:
@@ -153,15 +161,12 @@ def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
         return b"tool.asyncsched" in data
 
 
-def user_file(environment: Mapping[str, str]) -> Path:
-    """Return the path of the user's own file, if it exists."""
-    base = environment.get("XDG_CONFIG_HOME") or str(home(environment) / ".config")
-    return Path(base) / "asyncsched" / "config.toml"
-
-
-def home(environment: Mapping[str, str]) -> Path:
-    """Return the user's home."""
-    return Path(environment.get("HOME") or Path.home())
+def home(environment: Mapping[str, str]) -> Path | None:
+    """Return the user's home; None if nobody knows it, as in a container that runs as any user."""
+    try:
+        return Path(environment.get("HOME") or Path.home())
+    except RuntimeError:
+        return None
 
 
 def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
@@ -172,7 +177,7 @@ def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
         if path.parent == parent:
             return "../" * level + path.name
     mine = home(environment)
-    return f"~/{path.relative_to(mine)}" if path.is_relative_to(mine) else str(path)
+    return f"~/{path.relative_to(mine)}" if mine is not None and path.is_relative_to(mine) else str(path)
 
 
 def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from asyncsched import _platform
+from asyncsched.errors import ConfigError
 
-__all__ = ["TRUST_VARIABLE", "ConfigFile", "open_config", "trusted_owners", "trusted_paths"]
+__all__ = ["TRUST_VARIABLE", "ConfigFile", "expanded", "open_config", "trusted_owners", "trusted_paths"]
 
 TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 """Names files, and folders with all that is below them, whose configuration counts whoever may write to it."""
@@ -46,21 +47,38 @@ class ConfigFile:
     no_file: str = ""
 
 
-def trusted_owners(folder: Path) -> frozenset[int]:
+def trusted_owners(folder: Path | None) -> frozenset[int]:
     """Return the users whose files are trusted for a working directory or a home: ourselves, root, and its owner."""
     user = _platform.user_id()
     if user is None:
         return frozenset()
     try:
-        return frozenset({user, 0, folder.stat().st_uid})
+        return frozenset({user, 0} if folder is None else {user, 0, folder.stat().st_uid})
     except OSError:  # not every home exists
         return frozenset({user, 0})
 
 
 def trusted_paths(start: Path, environment: Mapping[str, str]) -> list[Path]:
-    """Return the paths that the user trusts."""
+    """Return the paths that the user trusts.
+
+    Raises:
+        ConfigError: A path begins with an unknown home.
+    """
     named = environment.get(TRUST_VARIABLE, "").split(os.pathsep)
-    return [(start / Path(path).expanduser()).resolve() for path in named if path]
+    return [(start / expanded(path, TRUST_VARIABLE)).resolve() for path in named if path]
+
+
+def expanded(path: str, variable: str) -> Path:
+    """Return the path that a variable names, with the home of ``~`` or ``~user``.
+
+    Raises:
+        ConfigError: Nobody knows that home.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        why = f"{variable} names it, and there is no such home"
+        raise ConfigError(f"no file {path}", why=why, fix="correct or unset the variable") from error
 
 
 def open_config(path: Path, owners: Collection[int] | None = None, links: int = MOST_LINKS) -> ConfigFile | None:
