@@ -9,7 +9,8 @@ It judges what testing.md calls the 20 ms rule, and what is left behind:
 
 Time on a shared machine is a rumour, so a step that is too long is confirmed: the test is run again, with fixtures set
 up anew, at most twice. In these runs a step's time is told apart by whose code it went into (see `tests._steps`), and
-only ours counts. The test fails if a step of the same name is over its budget in each of the three runs.
+only ours counts. The test fails if a step of the same name is over its budget in each of the three runs, or if a run
+that was to confirm it is skipped.
 
 A test that must break a rule says which one, and why::
 
@@ -83,11 +84,22 @@ def _run(item: pytest.Item, nextitem: Any) -> None:
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     while judge.suspects and len(judge.runs) < RUNS and all(report.passed for report in reports):
         judge.sampled = True
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        reports = _told(runtestprotocol(item, log=False, nextitem=nextitem), judge)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     _timed.note(item, judge.runs[-1] if judge.runs else None)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+def _told(reports: list[pytest.TestReport], judge: Judge) -> list[pytest.TestReport]:
+    """Make a run that was to confirm a long step, and was skipped, a failure: it has not said that all is well."""
+    for report in reports:
+        if report.skipped:
+            long = [str(step) for step in judge.runs[0] if step.ratio > 1]
+            why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+            report.outcome = "failed"
+            report.longrepr = _message([*long, f"the run that was to confirm it was skipped: {why}"])
+    return reports
 
 
 def _measure_asyncio() -> None:
@@ -191,7 +203,11 @@ async def _guarded_loop(request: pytest.FixtureRequest) -> AsyncIterator[None]:
 
 def _fail_for(faults: list[str]) -> None:
     if faults:
-        pytest.fail("the guard found:\n" + "\n".join(f"- {fault}" for fault in faults), pytrace=False)
+        pytest.fail(_message(faults), pytrace=False)
+
+
+def _message(faults: list[str]) -> str:
+    return "the guard found:\n" + "\n".join(f"- {fault}" for fault in faults)
 
 
 @contextmanager

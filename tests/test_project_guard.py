@@ -153,6 +153,22 @@ async def test_fails_when_run_again(request):
     assert times_run(request) == 1, "the second run"
 
 
+async def test_skipped_when_run_again(request):
+    if times_run(request) > 1:
+        pytest.skip("there is none left")
+    burn_ours(3)
+
+
+@pytest.fixture
+def only_once(request):
+    if times_run(request) > 1:
+        pytest.skip("there is none left")
+
+
+async def test_set_up_is_skipped_when_run_again(only_once):
+    burn_ours(3)
+
+
 @pytest.mark.guard(loop_step=False, reason="to be allowed")
 async def test_good_allowed():
     burn_ours(3)
@@ -234,6 +250,8 @@ EXPECTED = {
     "test_long_task": f"{LONG} task burn_in_a_task, mostly in made_up.burn,",
     "test_long_callback_of_a_library": f"{LONG} callback loads",
     "test_fails_when_run_again": "AssertionError: the second run",
+    "test_skipped_when_run_again": f"{LONG} task test_skipped.*\n.*it was skipped: .*there is none left",
+    "test_set_up_is_skipped_when_run_again": f"{LONG} task test_set_up.*\n.*it was skipped: .*there is none left",
     "test_sleep": r"time\.sleep at .*/asyncsched/made_up\.py:1 in <module>",
     "test_open": r"a blocking call in the loop's thread: open",
     "test_fsync": r"os\.fsync",
@@ -319,6 +337,7 @@ def test_good_guests_are_left_alone(verdicts: Verdicts, loop: str) -> None:
         ("test_good_not_confirmed[{}-1]", 2),
         ("test_good_not_confirmed[{}-2]", 3),
         ("test_fails_when_run_again[{}]", 2),
+        ("test_skipped_when_run_again[{}]", 2),
         ("test_good_allowed[{}]", 1),
         ("test_sleep[{}]", 1),
     ],
