@@ -36,7 +36,8 @@ _DEBUGGERS = {"--pdb", "--trace"}
 NO_TESTS = 5
 """pytest's exit code for a process for which no test was left."""
 
-_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+# It ends by itself, too, when the process that has started it is no more, even if that was before it came to look.
+_BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n for _ in range(1_000_000): pass"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -127,7 +128,7 @@ def _timed(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path
 
 @contextmanager
 def _busy_loops() -> Iterator[None]:
-    loops = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(BUSY_LOOPS)]
+    loops = [subprocess.Popen([sys.executable, "-c", _BUSY, str(os.getpid())]) for _ in range(BUSY_LOOPS)]
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ import pytest
 
 from tests._heavy import ROOMS
 from tests._parts import Ended, InterruptError, Limits, Part, side_by_side
-from tests._run import SILENCE_OF_HEAVY, _alone
+from tests._run import _BUSY, SILENCE_OF_HEAVY, _alone
 from tests._shared import DOCKER_DAEMONS, _may_bring_up
 from tests._support import eventually_blocking
 
@@ -353,3 +353,10 @@ def test_what_another_process_brings_up_is_left_to_it(tmp_path: Path) -> None:
         (tmp_path / mark).symlink_to(str(os.getppid()))
 
     assert [False, False] == [_may_bring_up(service, tmp_path) for service in ("kubernetes", "docker")]
+
+
+def test_a_busy_loop_ends_if_the_run_has_ended_before_it_began() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+
+    subprocess.run([sys.executable, "-c", _BUSY, str(gone.pid)], check=True, timeout=60)
