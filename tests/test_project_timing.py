@@ -11,10 +11,21 @@ from tests._timing_lint import find, returned
 TESTS = Path(__file__).parent
 
 IMPORTS = """
-import asyncio, datetime, os, resource, time, timeit
+import asyncio, datetime, itertools, os, resource, statistics, time, timeit
 import time as t
 from time import monotonic, perf_counter, perf_counter as now
 import pytest
+"""
+
+MANY = "times = []\nfor _ in range(9):\n  began = now(); work(); times.append(now() - began)\n"
+STOPWATCH = """
+class Stopwatch:
+  def __init__(self): self.began, self.laps = now(), []
+  def __enter__(self): return self
+  def __exit__(self, *_): self.seconds = now() - self.began
+  def lap(self): self.laps.append(now() - self.began)
+  @property
+  def so_far(self): return now() - self.began
 """
 
 BAD = [
@@ -64,6 +75,66 @@ BAD = [
     "seen: list[float] = []; asyncio.create_task(note(seen)); seen.sort(); assert seen[9] < 3 * LIMIT",
     "def check(seconds):\n  assert seconds < 1\ndef test():\n  b = now(); check(now() - b)",
     "class T:\n  def start(self): self.b = now()\n  def test(self):\n    self.b = now(); assert now() - self.b < 1",
+    # a rate
+    "began = now(); n = work(); assert n / (now() - began) > 1000",
+    "began = now(); lines = work(); took = now() - began; assert len(lines) / took > 50",
+    "began = now(); lines = work(); rate = len(lines) / (now() - began) / 1e6; assert 0.5 <= rate",
+    "def rate():\n  b = now(); n = work(); return n / (now() - b)\ndef test():\n  assert rate() > 1e5",
+    # what a comparison made true
+    "began = now(); work(); ok = now() - began < 1\nassert ok",
+    "began = now(); work(); slow = now() - began > 1\nassert done and not slow",
+    "began = now(); work(); checks = [now() - began < 1]\nassert all(checks)",
+    "def quick(f):\n  b = now(); f(); return now() - b < 1\nassert quick(work)",
+    "faults = []\nbegan = now(); work()\nif now() - began > 1: faults.append('slow')\nassert not faults",
+    "faults = []\nbegan = now(); work()\nif now() - began > 1: faults.append('slow')\nassert [] == faults",
+    "failed = False\nbegan = now(); work()\nif now() - began > 1: failed = True\nassert not failed",
+    "def check(b):\n  if now() - b > 1: return 'slow'\n  return ''\nb = now(); assert not check(b)",
+    "def check(b):\n  return 'slow' if now() - b > 1 else ''\nb = now(); assert not check(b)",
+    # many durations
+    f"{MANY}assert not [each for each in times if each > 1]",
+    f"{MANY}slow = [each for each in times if each > 1]; assert slow == []",
+    f"{MANY}assert len([each for each in times if each > 1]) <= 3",
+    f"{MANY}assert sum(each > 1 for each in times) == 0",
+    f"{MANY}assert sum(each < 1 for each in times) >= 9",
+    f"{MANY}assert not any(each > 1 for each in times)",
+    f"{MANY}assert all(each < 1 for number, each in enumerate(times))",
+    f"{MANY}assert all(each < LIMIT for name, each in zip(names, times))",
+    f"{MANY}assert statistics.quantiles(times)[2] < 1",
+    f"{MANY}times.extend(times); assert times.pop() < 1",
+    "began = now(); took = {'x': now() - began}; assert took['x'] < 1",
+    # gaps
+    "stamps = []\nstamps.append(now())\nassert max(b - a for a, b in itertools.pairwise(stamps)) < 1",
+    "stamps = []\nstamps.append(now())\ngaps = [b - a for a, b in zip(stamps, stamps[1:])]\nassert max(gaps) < 1",
+    # another name of a clock
+    "clock = time.monotonic\ndef test():\n  began = clock(); work(); assert clock() - began < 1",
+    "tick = lambda: time.monotonic() * 1000\nbegan = tick(); assert tick() - began < 1",
+    "def test(*, clock=time.monotonic):\n  began = clock(); assert clock() - began < 1",
+    "today = datetime.datetime.today; began = today(); assert (today() - began).seconds < 1",
+    "began = event_loop.time(); assert event_loop.time() - began < 1",
+    # a stopwatch
+    f"{STOPWATCH}def test():\n  with Stopwatch() as timer: work()\n  assert timer.seconds < 1",
+    f"{STOPWATCH}def test():\n  timer = Stopwatch(); assert timer.so_far < 1",
+    f"{STOPWATCH}def test():\n  timer = Stopwatch(); assert max(timer.laps) < 1",
+    "def run():\n  b = now(); return Result(seconds=now() - b)\ndef test():\n  assert run().seconds < 1",
+    "class T:\n  def check(self, seconds):\n    assert seconds < 1\n  def test(self):\n    "
+    "b = now(); self.check(now() - b)",
+    "class T:\n  def test(self):\n    b = now(); work(); assert now() - b < self.limit",
+    "def check(*, seconds):\n  assert seconds < 1\ndef test():\n  b = now(); check(seconds=now() - b)",
+    "def stopwatch():\n  b = now()\n  return lambda: now() - b\ndef test():\n  read = stopwatch(); assert read() < 1",
+    "def stopwatch():\n  b = now()\n  def read(): return now() - b\n  return read\ndef test(stopwatch):\n  "
+    "assert stopwatch() < 1",
+    "@contextmanager\ndef timed():\n  out = []; b = now(); yield out; out.append(now() - b)\ndef test():\n  "
+    "with timed() as took_each: work()\n  assert took_each[0] < 1",
+    "def test():\n  worst = 0\n  def beat():\n    nonlocal worst; b = now(); worst = max(worst, now() - b)\n  "
+    "beat(); assert worst < 1",
+    # elsewhere
+    "def seconds():\n  b = now(); return now() - b\nasync def test():\n  assert await asyncio.to_thread(seconds) < 1",
+    "async def seconds():\n  b = now(); return now() - b\nasync def test():\n  "
+    "task = asyncio.create_task(seconds()); await task; assert task.result() < 1",
+    # a loop that fails when it has ended
+    "end = now() + 1\nwhile now() < end:\n  if ready(): break\nelse: pytest.fail('slow')",
+    "for _ in range(3):\n  b = now(); work()\n  if now() - b < 1: break\nelse: pytest.fail('slow')",
+    f"SCRIPT = '''{IMPORTS}\nbegan = now(); work(); assert now() - began < 1'''",
 ]
 
 GOOD = [
@@ -82,6 +153,38 @@ GOOD = [
     "before = time.time_ns(); work(); after = time.time_ns(); assert before <= line.ns <= after",
     "began = now()\nif now() - began < 0.5: raise AssertionError('it has not waited')",
     "end = now() + 0.01\nwhile now() < end: pass",
+    "began = now(); n = work(); took = now() - began; began = now(); m = work(); assert n / took > m / (now() - began)",
+    "began = now(); n = work(); assert n / (now() - began) < 100",
+    "began = clock.monotonic(); n = work(); assert n / (clock.monotonic() - began) > 100",
+    "began = now(); work(); waited = now() - began > 1\nassert waited",
+    "began = virtual.monotonic(); work(); ok = virtual.monotonic() - began < 1\nassert ok",
+    "def has_waited(f):\n  b = now(); f(); return now() - b >= 1\nassert has_waited(work)",
+    "faults = []\nbegan = now(); work()\nif now() - began < 1: faults.append('has not waited')\nassert not faults",
+    "def check(b):\n  if now() - b < 1: return 'has not waited'\n  return ''\nb = now(); assert not check(b)",
+    f"{MANY}assert [each for each in times if each > 1]",
+    f"{MANY}assert not [each for each in times if each < 1]",
+    f"{MANY}assert sum(each > 1 for each in times) >= 3",
+    f"{MANY}assert len(times) == 9",
+    f"{MANY}assert any(each > 1 for each in times)",
+    f"{MANY}assert all(number < 9 for number, each in enumerate(times))",
+    f"{MANY}assert all(number < 9 for number, each in zip(range(9), times))",
+    f"{MANY}assert times.pop() >= 1",
+    "stamps = []\nstamps.append(now())\nassert min(b - a for a, b in itertools.pairwise(stamps)) >= 1",
+    "stamps = []\nstamps.append(clock.time())\nassert max(b - a for a, b in itertools.pairwise(stamps)) < 1",
+    "clock = time.monotonic\ndef test():\n  began = clock(); work(); assert clock() - began >= 1",
+    "def test(clock):\n  began = clock(); assert clock() - began < 1",
+    "class Virtual:\n  def monotonic(self): return time.monotonic() + self.skipped\n"
+    "def test(clock):\n  began = clock.monotonic(); assert clock.monotonic() - began < 1",
+    f"{STOPWATCH}def test():\n  with Stopwatch() as timer: work()\n  assert timer.seconds >= 1",
+    "class Counter:\n  def __exit__(self, *_): self.calls = len(calls)\ndef test(timer):\n  assert timer.calls < 9",
+    "def stopwatch():\n  b = now()\n  return lambda: now() - b\ndef test():\n  read = stopwatch(); assert read() > 1",
+    "async def seconds():\n  b = now(); return now() - b\nasync def test():\n  "
+    "assert await asyncio.wait_for(seconds(), timeout=60) >= 1",
+    "end = now() + 60\nwhile now() < end:\n  if ready(): break",
+    "def wait():\n  end = now() + 60\n  while now() < end:\n    if ready(): return True\n  return False\nassert wait()",
+    "for _ in range(3):\n  b = now(); work()\n  if now() - b > 1: break\nelse: pytest.fail('has not waited')",
+    f"SCRIPT = '''{IMPORTS}\nbegan = now(); work(); assert now() - began >= 1'''",
+    "began = now(); work(); assert now() - began < self.reference",
 ]
 
 
