@@ -6,7 +6,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
@@ -77,7 +77,7 @@ class _ReaderLeft(Exception):  # noqa: N818 - nothing is wrong
 
 
 @contextmanager
-def _as_reader_left() -> Iterator[None]:
+def _as_reader_left() -> Generator[None]:
     """Turn the error of a closed pipe into ours: click would exit with 1, which means that an app failed."""
     try:
         yield

@@ -227,9 +227,10 @@ def _setting(name: str, value: object, origin: str) -> Setting:
 
 
 def _is_huge(value: object) -> bool:
-    if isinstance(value, list | dict):
-        inner = value.values() if isinstance(value, dict) else value
-        return any(map(_is_huge, cast("Iterable[object]", inner)))
+    if isinstance(value, dict):
+        value = [*cast("Table", value).values()]
+    if isinstance(value, list):
+        return any(map(_is_huge, cast("list[object]", value)))
     return isinstance(value, int) and abs(value) > _LARGEST
 
 
