@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from asyncsched.errors import InvalidRequestError, UnavailableError
@@ -40,6 +41,7 @@ async def list_jobs(connection: AWSConnection, **request: object) -> AsyncGenera
                     operation="ListJobs",
                 ) from error
             continue
+        await asyncio.sleep(0)  # Parsing a full page has taken most of a step.
         yield answer["jobSummaryList"]
         if not answer.get("nextToken"):
             return
