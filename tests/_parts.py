@@ -51,7 +51,7 @@ class Limits:
     silence: float = 1200
     total: float = 4500
     stacks: float = 10
-    ending: float = 45  # the guard waits for 30 for what a test has left behind
+    ending: float = 45  # the guard gives what a test has left behind 30 to end
     rest: float = 2
 
 

@@ -149,9 +149,9 @@ import signal, sys, time
 from pathlib import Path
 try:
     print("begun", flush=True)
-    while True: time.sleep(1)
+    signal.pause()
 except KeyboardInterrupt:
-    time.sleep(1)
+    time.sleep(1)  # longer than subprocess waits by itself
     Path(sys.argv[1]).touch()
 '''
 sys.stdin.isatty = lambda: True
@@ -173,7 +173,7 @@ def test_an_interrupt_in_a_terminal_waits_until_the_part_has_ended(tmp_path: Pat
 
 
 IN_THE_COLLECTOR = """
-import gc, os, signal, threading
+import gc, os, signal
 
 def test_collects():
     def collected(phase, info):

@@ -1,4 +1,4 @@
-"""The run options of the built-in schedulers that do no harm whoever sets them.
+"""Harmless run options of the built-in schedulers: anybody may set them.
 
 They can neither run code, nor send data elsewhere, nor choose an identity, an account or a network, nor take a
 protection away. Whatever is not listed counts as harmful, as new options do.

@@ -134,7 +134,7 @@ class GroupSettings:
         retries: int | None,
         timeout: float | None,
     ) -> JobSettings | None:
-        """Return the settings of a job, or None if it has no arguments of its own. The group's are its defaults.
+        """Return the settings of a job, with the group's as defaults; None if the job has no arguments.
 
         Raises:
             ConfigError: An argument is invalid.

@@ -205,8 +205,8 @@ class StateDir:
     def remove(self, judged: Stored) -> None:
         """Remove an app with its whole directory; do nothing if it does not exist.
 
-        Its record is removed first. If the rest cannot be removed, the app does not exist any more, and whoever
-        deletes, prunes or submits it next removes what is left.
+        Its record is removed first. If the rest cannot be removed, the app no longer exists, and the next delete, prune
+        or submit of it removes what is left.
 
         A newer app of the same id is not removed: only the content of the directory that was opened and read here is
         removed, even if its name leads to another directory by then.
