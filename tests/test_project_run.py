@@ -149,7 +149,7 @@ import signal, sys, time
 from pathlib import Path
 try:
     print("begun", flush=True)
-    signal.pause()
+    while True: time.sleep(0.1)  # an interrupt just before signal.pause() would be missed
 except KeyboardInterrupt:
     time.sleep(1)  # longer than subprocess waits by itself
     Path(sys.argv[1]).touch()
