@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 
 OBEYS = "obey" in sys.argv[2:]
@@ -22,7 +23,7 @@ def say(kind: str) -> None:
 def rest(kind: str) -> None:
     say(kind)
     while True:
-        signal.pause()
+        time.sleep(0.1)  # a signal just before signal.pause() would be missed
 
 
 def ignore_term() -> None:

@@ -50,7 +50,12 @@ def test_the_end_of_a_log_is_in_its_index(supervisor: Supervisor) -> None:
 
 
 def test_cancel_gives_time_to_end(supervisor: Supervisor) -> None:
-    code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); signal.pause()"
+    code = """
+import signal, sys, time
+signal.signal(15, lambda *_: sys.exit(7))
+print("ready", flush=True)
+while True: time.sleep(0.1)  # a signal just before signal.pause() would be missed
+"""
     supervisor.submit(python(code))
     supervisor.log().wait_for(b"ready\n")
     supervisor.ask("cancel", app_id="app")
@@ -91,18 +96,20 @@ def test_who_is_left_when_the_first_process_obeys_is_asked_too(supervisor: Super
     # The handler starts somebody who was not there when the others were asked to end.
     code = """
 import os, signal, sys, time
+def rest():
+    while True: time.sleep(0.1)
 def end(*_):
     read, write = os.pipe()
     if os.fork() == 0:
         os.setsid()
         signal.signal(15, lambda *_: (os.write(1, b"asked\\n"), os._exit(0)))
         os.write(write, b"there")
-        time.sleep(1000)
+        rest()
     os.read(read, 5)
     os._exit(0)
 signal.signal(15, end)
 os.write(1, b"ready\\n")
-time.sleep(1000)
+rest()
 """
     supervisor.submit(python(code), grace_period=600.0)
     supervisor.log().wait_for(b"ready\n")
