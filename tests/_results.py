@@ -1,10 +1,13 @@
-"""What a test process has found, for the process that runs it: ``--results=FILE`` writes it at the end."""
+"""What a test process has found, for the process that runs it: ``--results=FILE`` writes it at the end.
+
+A time limit that ends the run writes it as well, with the test that has not ended.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -59,20 +62,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(config: pytest.Config) -> None:
     """Write the counts."""
-    path: Path | None = config.getoption("results")
+    write(config)
+
+
+def write(config: pytest.Config, *, unfinished: Sequence[str] = ()) -> None:
+    """Write the counts of what has ended, and the names of what counts as a failure because it has not."""
+    path: Path | None = config.getoption("results", None)
     if path is None:
         return
+    terminalreporter = config.pluginmanager.get_plugin("terminalreporter")
+    assert terminalreporter is not None
     stats = terminalreporter.stats
     # A test can fail, and again when it is taken down, or only then: it is one failure.
     bad = dict.fromkeys(report.nodeid for kind in ("failed", "error") for report in stats.get(kind, []))
     good = [report for kind in ("passed", "xfailed") for report in stats.get(kind, []) if report.nodeid not in bad]
     results = Results(
         passed=len(good),
-        failed=len(bad),
+        failed=len(bad) + len(unfinished),
         skipped=len(stats.get("skipped", [])),
-        failures=[*bad],
+        failures=[*bad, *unfinished],
         missing=missing_services(terminalreporter),
     )
     path.write_text(json.dumps(asdict(results)))

@@ -201,7 +201,8 @@ def tell(ended: Sequence[Ended], results: dict[str, Results | None], *, may_be_e
 
 def _why_it_failed(part: Ended, results: dict[str, Results | None]) -> str:
     name = part.part.name
-    return part.why or ("it ended before its tests did" if name in results and results[name] is None else "")
+    early = "it ended before its tests did" if name in results and results[name] is None else ""
+    return ": ".join(filter(None, [part.why, early]))
 
 
 def _nothing_ran(may_be_empty: str | None) -> str:

@@ -1,10 +1,11 @@
 """The time limit of a test: it guards against hangs and judges nothing.
 
 A test that reaches its limit ends the whole run within seconds, whatever its loop, its threads and its children are
-doing: the stacks of all threads and tasks are written to the error output that pytest was started with, the process
-exits with 1, and then the children that the test has started are ended. An exception instead, raised where the test
-stands, can be swallowed there: asyncio takes what a callback raises for the callback's own error, and the test hangs
-on. And if a child ended before us, the test that waits for it would go on, and could pass.
+doing: the stacks of all threads and tasks are written to the error output that pytest was started with, the test is
+named in the results, the process exits with 1, and then the children that the test has started are ended. An exception
+instead, raised where the test stands, can be swallowed there: asyncio takes what a callback raises for the callback's
+own error, and the test hangs on. And if a child ended before us, the test that waits for it would go on, and could
+pass.
 
 The limit is `time_limit` of pytest's configuration; a test that is heavy alone has more::
 
@@ -26,13 +27,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import AsyncGeneratorType
 from typing import Any, NoReturn
 
 import pytest
 
+from tests import _results
 from tests.services.lifeline import Lifeline
 
 _WITHOUT_THE_LOCK = 15.0  # seconds after the limit at which faulthandler ends what the thread could not
@@ -44,8 +46,8 @@ _COLLECTING = 300.0  # seconds that it may take to import all tests
 class Limit:
     """Ends the process when what it guards has reached its limit."""
 
-    def __init__(self, output: int) -> None:
-        self._output = output
+    def __init__(self, output: int, note: Callable[[str], object]) -> None:
+        self._output, self._note = output, note
         self._changed = threading.Condition()
         self._what = ""
         self._seconds = 0.0
@@ -78,10 +80,15 @@ class Limit:
     def _give_up(self) -> NoReturn:
         # Whatever goes wrong in here, it ends.
         faulthandler.dump_traceback_later(_WITHOUT_THE_LOCK, exit=True, file=self._output)
+        children: list[int] = []
         try:
             children = _descendants(os.getpid(), self._began)
             for part in self._parts(children):
                 _write(self._output, part)
+            self._note(f"{self._what} (reached its time limit)")
+        except BaseException:
+            _write(self._output, traceback.format_exc())
+        try:
             _end_after_us(children)
         except BaseException:
             _write(self._output, traceback.format_exc())
@@ -204,7 +211,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return  # a person is thinking
     # pytest does not capture yet: this is where its own output goes.
     # It is never closed, since the end of the process is guarded as well.
-    config.stash[_LIMIT] = Limit(os.dup(2))
+    config.stash[_LIMIT] = Limit(os.dup(2), lambda what: _results.write(config, unfinished=[what]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

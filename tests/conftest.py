@@ -13,13 +13,13 @@ from asyncsched.testing import VirtualClock
 
 pytest_plugins = [
     "tests._interrupts",
+    "tests._services",  # before what imports it, as the next one
+    "tests._results",
     "tests._time_limit",
     "tests._timed",
     "tests._guard",
     "tests._at_most",
     "tests._heavy",
-    "tests._services",  # before what imports it
-    "tests._results",
     "tests._shared",
     "tests.services.fixtures",
     "tests.services.kubernetes.fixtures",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import _results
 from tests._support import eventually_blocking
 
 ROOT = Path(__file__).parents[1]
@@ -125,19 +126,20 @@ def test_in_a_thread_that_is_left():
     threading.Thread(target=threading.Event().wait, name="stuck").start()
 
 
+def test_in_a_short_time():
+    print("short")
+
+
 @pytest.mark.timeout(0.5)
 def test_with_a_limit_that_is_its_own():
     time.sleep(1000)
 
-
-def test_short():
-    print("short")
 '''
 
 LIMIT = 6.0
 """Seconds in which each has begun to hang, however many others are started beside it."""
 
-PLUGINS = [f"-ptests.{name}" for name in ("_time_limit", "_timed", "_guard")]
+PLUGINS = [f"-ptests.{name}" for name in ("_services", "_results", "_time_limit", "_timed", "_guard")]
 
 IN_A_LOOP = {
     "test_in_callbacks": "in spin",
@@ -246,8 +248,20 @@ def test_a_test_may_have_another_limit(tmp_path: Path, capture: str) -> None:
 
 
 @pytest.mark.slow
+def test_what_reached_its_limit_is_among_the_results(tmp_path: Path) -> None:
+    name = "test_with_a_limit_that_is_its_own or test_in_a_short_time"
+    run = Run(tmp_path, name, "--results=results", limit=300)
+    run.end()
+
+    found = _results.read(run.folder / "results")
+    assert found is not None
+    assert (1, 1) == (found.passed, found.failed)
+    assert ["test_hangs.py::test_with_a_limit_that_is_its_own (reached its time limit)"] == found.failures
+
+
+@pytest.mark.slow
 def test_what_ends_in_time_is_left_alone(tmp_path: Path) -> None:
-    code, output = Run(tmp_path, "test_short", limit=300).end()
+    code, output = Run(tmp_path, "test_in_a_short_time", limit=300).end()
 
     assert 0 == code, output
     assert "time limit" not in output
