@@ -31,6 +31,9 @@ R = TypeVar("R")
 CLEANUP_TIMEOUT = 11.0
 """Seconds that an interrupted call may take to clean up."""
 
+LOOK_AGAIN = 1.0
+"""Seconds after which a waiting caller looks for an interrupt: one just before the wait does not end it."""
+
 EXIT_TIMEOUT = 30.0
 """The most seconds that `close`, and the interpreter's exit, wait for the thread."""
 
@@ -48,12 +51,12 @@ class _Call(Generic[R]):
     def begin(self, tasks: set[asyncio.Task[None]]) -> None:
         """Start it, in the loop."""
         if self.answer.done() or self._cancelled:
-            self.over.set_result(None)
+            self._end()
             return
         self.task = asyncio.get_running_loop().create_task(self._run())
         tasks.add(self.task)
         self.task.add_done_callback(tasks.discard)
-        self.task.add_done_callback(lambda _: self.over.set_result(None))
+        self.task.add_done_callback(lambda _: self._end())
 
     async def _run(self) -> None:
         try:
@@ -77,8 +80,21 @@ class _Call(Generic[R]):
     def cancel(self) -> None:
         """Cancel it, in the loop."""
         self._cancelled = True
-        if self.task is not None:
+        if self.task is None:
+            self._end()
+        else:
             self.task.cancel()
+
+    def _end(self) -> None:
+        with contextlib.suppress(InvalidStateError):
+            self.over.set_result(None)
+
+    def result(self) -> R:
+        """Wait for the answer, in the caller's thread."""
+        while not self.answer.done():
+            with contextlib.suppress(TimeoutError):
+                return self.answer.result(LOOK_AGAIN)
+        return self.answer.result()  # which may be a TimeoutError of the coroutine's own
 
 
 class _LoopThread:
@@ -102,7 +118,7 @@ class _LoopThread:
         try:
             with contextlib.suppress(RuntimeError):  # the loop has ended since, and `stop` has failed this call
                 loop.call_soon_threadsafe(call.begin, self._tasks)
-            return call.answer.result()
+            return call.result()
         except BaseException as error:
             if not call.answer.done():  # Ctrl-C, or another asynchronous exception: the coroutine must not continue
                 loop.call_soon_threadsafe(call.cancel)

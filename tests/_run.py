@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import signal
 import subprocess
@@ -142,26 +143,43 @@ def _alone(part: Part, limits: Limits | None = None) -> Ended:
     if not sys.stdin.isatty():
         return asyncio.run(_parts.side_by_side([part], limits=limits))[0]
     started, limits = time.monotonic(), limits or Limits()
-    with subprocess.Popen(part.command) as process:
+    total = math.inf if _DEBUGGERS.intersection(part.command) else limits.total
+    # The terminal sends an interrupt to the part as well, which ends what it has started.
+    with _interrupts_noted() as pressed, subprocess.Popen(part.command) as process:
         why = ""
-        try:
-            process.wait(None if _DEBUGGERS.intersection(part.command) else limits.total)
-        except subprocess.TimeoutExpired:
-            why = f"has run for {limits.total:g} s"
-            process.send_signal(signal.SIGABRT)  # for its stacks
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(limits.stacks)
-            process.kill()
-        except KeyboardInterrupt:  # the terminal has sent it to that process as well, which ends what it has started
-            try:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(limits.ending)
-            finally:
+        while not _ends_within(process, _parts.LOOK_AGAIN) and not pressed:
+            if time.monotonic() - started > total:
+                why = f"has run for {limits.total:g} s"
+                process.send_signal(signal.SIGABRT)  # for its stacks
+                _ends_within(process, limits.stacks)
                 process.kill()
-            raise
+        asked = time.monotonic()
+        while len(pressed) == 1 and time.monotonic() - asked < limits.ending:
+            if _ends_within(process, _parts.LOOK_AGAIN):
+                break
+        process.kill()
+    if pressed:
+        raise KeyboardInterrupt
     code = process.returncode
     why = why or ("" if code in part.passes else f"exit code {code}")
     return Ended(part=part, code=code, seconds=time.monotonic() - started, why=why)
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[list[int]]:
+    """Note interrupts and raise nothing: none is lost, and none leaves a process behind that is not known yet."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process.returncode is not None
 
 
 def _coverage() -> Ended:

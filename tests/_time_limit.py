@@ -11,6 +11,8 @@ The limit is `time_limit` of pytest's configuration; a test that is heavy alone 
 
     @pytest.mark.timeout(900)
 
+A fixture of the whole session, such as a service that is brought up, has a limit of its own beside its test's.
+
 A daemon thread watches. Should it not come to run, because something in C keeps the interpreter's lock, faulthandler's
 own thread, which needs no lock, ends the run a little later, with the stacks of all threads.
 """
@@ -41,6 +43,7 @@ _WITHOUT_THE_LOCK = 15.0  # seconds after the limit at which faulthandler ends w
 _CHILDREN_WITHIN = 2.0  # seconds that children have between SIGTERM and SIGKILL
 _MOST_TASKS = 200
 _COLLECTING = 300.0  # seconds that it may take to import all tests
+_SHARED = 900.0  # seconds that it may take to make what all tests of a session share
 
 
 class Limit:
@@ -60,6 +63,16 @@ class Limit:
         self._began = time.clock_gettime(time.CLOCK_BOOTTIME)
         faulthandler.dump_traceback_later(seconds + _WITHOUT_THE_LOCK, exit=True, file=self._output)
         self._set(what, seconds, time.monotonic() + seconds)
+
+    @contextlib.contextmanager
+    def instead(self, seconds: float) -> Iterator[None]:
+        """Guard the same for so long, and afterwards as before, from then on."""
+        what, before = self._what, self._seconds
+        self.begin(what, max(seconds, before))
+        try:
+            yield
+        finally:
+            self.begin(what, before)
 
     def end(self) -> None:
         """Guard nothing."""
@@ -219,6 +232,17 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     if _LIMIT in item.config.stash:
         item.config.stash[_LIMIT].begin(item.nodeid, _seconds(item))
     return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    limit = request.config.stash.get(_LIMIT, None)
+    if limit is None or fixturedef.scope != "session":
+        return (yield)
+    with limit.instead(_SHARED):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

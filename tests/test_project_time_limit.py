@@ -130,6 +130,16 @@ def test_in_a_short_time():
     print("short")
 
 
+@pytest.fixture(scope="session")
+def shared():
+    time.sleep(1)
+
+
+@pytest.mark.timeout(0.5)
+def test_in_a_fixture_of_the_session(shared):
+    pass
+
+
 @pytest.mark.timeout(0.5)
 def test_with_a_limit_that_is_its_own():
     time.sleep(1000)
@@ -261,7 +271,8 @@ def test_what_reached_its_limit_is_among_the_results(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_ends_in_time_is_left_alone(tmp_path: Path) -> None:
-    code, output = Run(tmp_path, "test_in_a_short_time", limit=300).end()
+    code, output = Run(tmp_path, "test_in_a_short_time or test_in_a_fixture_of_the_session", limit=300).end()
 
     assert 0 == code, output
+    assert "2 passed" in output
     assert "time limit" not in output

@@ -54,6 +54,7 @@ def test_publishing_needs_no_password_and_only_there_is_a_token() -> None:
     assert "secrets." not in "".join(path.read_text() for path in WORKFLOWS)
 
 
+@pytest.mark.timeout(900)  # it may have to be built
 def test_actionlint_takes_the_workflows() -> None:
     done = subprocess.run([ROOT / ".ci" / "lint-workflows"], capture_output=True, text=True, check=False)
     if done.returncode == 3:

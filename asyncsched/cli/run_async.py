@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO, TypeVar
 
 from asyncsched._tasks import gather_bounded
@@ -40,10 +40,20 @@ def run_with_runner(console: Console, work: Callable[[Runner], Awaitable[int]], 
     _show_warnings(console)
 
     async def main() -> int:
+        _wake_on_signals()
         async with Runner(session, None, None, **parameters()) as runner:
             return await work(runner)
 
     return asyncio.run(main())
+
+
+def _wake_on_signals() -> None:
+    """Let any signal wake the running loop: one that arrives just before it waits would be seen at its next event.
+
+    It watches for signals once it handles one of them. This one is ignored by default.
+    """
+    with suppress(NotImplementedError):  # Windows, where it always watches
+        asyncio.get_running_loop().add_signal_handler(signal.SIGURG, lambda: None)
 
 
 def parameters() -> dict[str, dict[str, object]]:

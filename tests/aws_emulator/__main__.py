@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import threading
+import time
 from pathlib import Path
 
 from tests.aws_emulator.cloud import Cloud
@@ -32,12 +32,13 @@ def main() -> None:
     args = parser.parse_args()
     cloud = paced(Cloud(run_node=node_runner(args.docker)))
     cloud.queues.update(args.queue)
-    over = threading.Event()
+    ended: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, lambda number, _: ended.append(number))
     with Server(cloud, args.port, args.host) as server:
         print(f"ready {server.url}", flush=True)
-        over.wait()
+        while not ended:
+            time.sleep(0.1)  # a signal just before a wait without an end would be missed
 
 
 def node_runner(docker_url: str = "") -> Runner:

@@ -51,9 +51,9 @@ class Containers:
         failure = ""
         try:
             container = self._start(task)
-        except APIError as error:
+        except Exception as error:  # whatever it is, whoever waits is told
             kind = "CannotPullContainerError" if isinstance(error, ImageNotFound) else "CannotStartContainerError"
-            failure = f"{kind}: {error.explanation}"[:255]
+            failure = f"{kind}: {getattr(error, 'explanation', error)}"[:255]
         started.ready.set()  # Before anything else is said: whoever waits for this holds the cloud's lock.
         if failure:
             task.exited(None, failure)

@@ -1,4 +1,4 @@
-"""Ctrl-C where a loop takes no handlers of signals, as on Windows."""
+"""Ctrl-C where a loop takes no handlers of signals, as on Windows, and where it does not end the loop's wait."""
 
 from __future__ import annotations
 
@@ -30,3 +30,26 @@ def test_ctrl_c_is_heard_by_a_loop_that_takes_no_handlers() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
 
     assert ("heard True\n", "") == (done.stdout, done.stderr)
+
+
+MISSED = """
+import asyncio, signal, threading
+from asyncsched.cli.console import Console
+from asyncsched.cli.run_async import run_with_runner
+
+async def work(runner):
+    # What arrives just before the loop waits does not end the wait: neither does what another thread gets.
+    threading.Timer(0.1, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT)).start()
+    await asyncio.Event().wait()
+
+try:
+    run_with_runner(Console(), work)
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_ctrl_c_is_heard_though_it_did_not_end_the_wait_of_the_loop() -> None:
+    done = subprocess.run([sys.executable, "-c", MISSED], capture_output=True, text=True, timeout=60, check=False)
+
+    assert ("heard\n", "") == (done.stdout, done.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import signal
-import threading
+import time
 
 from tests.gcp_double.control import Control
 from tests.gcp_double.server import Double
@@ -18,12 +18,13 @@ def main() -> None:
     chance = random.Random(0)
     double = Double(lag=lambda: min(chance.expovariate(1 / args.lag), 15.0) if args.lag else 0.0)
     double.knobs = Control(double).answer
-    over = threading.Event()
+    ended: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, lambda number, _: ended.append(number))
     with double:
         print(f"ready {double.url}", flush=True)
-        over.wait()
+        while not ended:
+            time.sleep(0.1)  # a signal just before a wait without an end would be missed
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from asyncsched.runner import Runner
 from asyncsched.schedulers import get_scheduler_factories
 from asyncsched.specs import AppState, Stream
 from asyncsched.testing import FakeScheduler
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.runner.rig import Rig, app
 
 HANDLE = "cold://me/nosuchapp"
@@ -33,7 +33,7 @@ class Cold:
 
     def __call__(self, session_name: str, **kwargs: object) -> FakeScheduler:
         self.called_in.append(threading.current_thread())
-        assert self.goes_on.wait(10.0)
+        assert self.goes_on.wait(WITHIN)
         self.made.append(FakeScheduler(session_name))
         return self.made[-1]
 

@@ -8,6 +8,7 @@ import gc
 import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -115,6 +116,17 @@ async def test_inside_a_running_loop() -> None:
     rig.runner.close()
 
 
+@contextmanager
+def threads_with(rig: Rig, count: int) -> Iterator[ThreadPoolExecutor]:
+    """Have threads that call the runner; it is closed if the test fails, so that they end."""
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            yield pool
+        except BaseException:
+            rig.runner.close()
+            raise
+
+
 def test_from_32_threads_at_once(rig: Rig) -> None:
     handle = rig.run()
     barrier = threading.Barrier(33)
@@ -123,7 +135,7 @@ def test_from_32_threads_at_once(rig: Rig) -> None:
         barrier.wait()
         return rig.runner.wait(handle).state  # type: ignore[union-attr]  # it is known
 
-    with ThreadPoolExecutor(32) as pool:
+    with threads_with(rig, 32) as pool:
         waiting = [pool.submit(wait) for _ in range(32)]
         barrier.wait()
         eventually_blocking(lambda: 32 == rig.runner.statistics().watches)
@@ -163,7 +175,7 @@ def test_iteration_hops_threads_once_per_batch(rig: Rig) -> None:
 
 def test_the_apps_of_a_watch_are_changed_while_another_thread_waits(rig: Rig) -> None:
     first, second = rig.run(), rig.run()
-    with rig.runner.watch(follow=True) as events, ThreadPoolExecutor(1) as pool:
+    with threads_with(rig, 1) as pool, rig.runner.watch(follow=True) as events:
         waiting = pool.submit(next, events)
         events.add(first)
 
@@ -194,7 +206,7 @@ def test_an_early_break_closes_the_generator_in_the_loop(rig: Rig) -> None:
 def test_close_while_others_are_in_a_call(rig: Rig) -> None:
     handle = rig.run()
     lines = rig.runner.log_lines(handle, should_tail=True)
-    with ThreadPoolExecutor(3) as pool:
+    with threads_with(rig, 3) as pool:
         calls: list[Future[Any]] = [
             pool.submit(rig.runner.wait, handle),
             pool.submit(lambda: next(lines)),

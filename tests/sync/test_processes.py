@@ -28,6 +28,7 @@ def start(script: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
     )
 
 
@@ -35,8 +36,8 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     try:
         out, err = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
+        os.killpg(process.pid, signal.SIGKILL)  # what it has forked holds its output open
+        out, err = process.communicate(timeout=10)
         pytest.fail(f"it hung; so far it said: {out}{err}")
     return process.returncode, out, err
 
@@ -121,6 +122,42 @@ def test_ctrl_c_ends_the_coroutine_and_not_only_the_wait() -> None:
     process.send_signal(signal.SIGINT)
 
     assert (0, "interrupted 0 RUNNING\n", "") == finish(process)
+
+
+def test_ctrl_c_is_heard_though_it_did_not_end_the_wait() -> None:
+    # What arrives just before the wait does not end it: neither does what another thread gets.
+    process = start("""
+        import signal, threading
+        def press():
+            while not runner.statistics().watches: pass
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        threading.Thread(target=press, daemon=True).start()
+        try:
+            runner.wait(handle)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """)
+
+    assert (0, "interrupted\n", "") == finish(process)
+
+
+def test_ctrl_c_before_the_coroutine_has_begun_is_heard_at_once() -> None:
+    process = start("""
+        from asyncsched import _bridge
+        _bridge.CLEANUP_TIMEOUT = 1000.0
+        loop = runner._bridge._thread._loop
+        give = loop.call_soon_threadsafe
+        def interrupted(*args):
+            loop.call_soon_threadsafe = give
+            raise KeyboardInterrupt
+        loop.call_soon_threadsafe = interrupted
+        try:
+            runner.wait(handle)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """)
+
+    assert (0, "interrupted\n", "") == finish(process)
 
 
 def test_ctrl_c_waits_until_what_was_half_made_is_removed() -> None:

@@ -29,6 +29,13 @@ NIGHTLY_AND_HEAVY = pytest.mark.parametrize(
 """Both, of which the whole run takes the nightly one."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the first test with an environment the time to install it."""
+    for item in items:
+        if "torchx" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The distribution asyncsched-torchx, built."""

@@ -201,6 +201,7 @@ def _start(home: Path, *, prefix: Sequence[str], pidfd: bool, detached: bool) ->
             [*prefix, *map(str, arguments)],
             pass_fds=[fd for fd in passed if fd >= 0],
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # a test may read ours to its end
             check=True,
         )
     except BaseException:

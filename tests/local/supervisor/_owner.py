@@ -33,7 +33,8 @@ def main() -> None:
         return
     if how == "error":
         raise RuntimeError("an error that nobody handles")
-    time.sleep(600)
+    while True:
+        time.sleep(0.1)  # an interrupt just before one long sleep would be missed
 
 
 if __name__ == "__main__":

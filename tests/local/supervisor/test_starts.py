@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from asyncsched.schedulers.local.supervisor import formats
+from asyncsched.schedulers.local.supervisor.host import start_time
 from asyncsched.schedulers.local.supervisor.process_tree import descendants
 from tests._support import eventually_blocking
 from tests.local.supervisor._client import Message, RefusedError, Supervisor, app, python, replica, shell
@@ -26,7 +27,9 @@ def executable(path: Path, content: str, mode: int = 0o755) -> str:
 
 
 def below(supervisor: Supervisor) -> list[int]:
-    return [pid for pid, _ in descendants(supervisor.pid)]
+    """Return the processes below it, the oldest first; numbers of processes begin again from small ones."""
+    pids = [pid for pid, _ in descendants(supervisor.pid)]
+    return sorted(pids, key=lambda pid: (start_time(pid) or 0, pid))
 
 
 REFUSED: dict[str, tuple[Message, str]] = {
@@ -228,7 +231,7 @@ def say_submit(supervisor: Supervisor, *replicas: Message, **more: Any) -> None:
 def held_up(supervisor: Supervisor) -> int:
     """Return the process of the last replica once it is held up."""
     eventually_blocking(lambda: len(below(supervisor)) == 2)
-    return max(below(supervisor))
+    return below(supervisor)[-1]
 
 
 def test_cancelled_while_it_starts_nothing_has_run(supervisor: Supervisor, slow: str, tmp_path: Path) -> None:
@@ -310,7 +313,7 @@ def test_asked_to_end_just_before_it_executes_it_ends(supervisor: Supervisor, tm
     with held(Path(other)):
         say_submit(supervisor, replica(program), replica(other, k=1), grace_period=600.0)
         held_up(supervisor)
-        first = min(below(supervisor))
+        first = below(supervisor)[0]
         # The first has been set up, and waits for the other at the gate.
         eventually_blocking(lambda: "pipe" in Path(f"/proc/{first}/wchan").read_text())
         holding = held(Path(program))
