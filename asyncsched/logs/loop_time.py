@@ -34,7 +34,7 @@ class LoopBudget:
         self._marked = False
         self._released = 1  # how many resume in the next iteration
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._put_back: deque[asyncio.Future[None]] = deque()  # resumed, but found the budget used up again
+        self._put_back: deque[asyncio.Future[None]] = deque()  # begun, or resumed when the budget was used up again
         self._has_gone_on = True  # whether a task that was resumed in this iteration has run
         self.iteration = 0
 
@@ -67,9 +67,14 @@ class LoopBudget:
         """Return whether this iteration has lasted too long by `now`, a time of `perf_counter`."""
         return self._marked and now - self._began > BUDGET
 
-    async def breathe(self) -> None:
-        """Let the loop run its other tasks if this iteration has lasted too long."""
-        line = self._waiting
+    async def breathe(self, *, begun: bool = False) -> None:
+        """Let the loop run its other tasks if this iteration has lasted too long.
+
+        Args:
+            begun: Whether this is the rest of work that has had a turn. Its end does not wait for all others again:
+                it continues before those that have not begun.
+        """
+        line = self._put_back if begun else self._waiting
         while self.spent(time.perf_counter()):
             waiter = asyncio.get_running_loop().create_future()
             line.append(waiter)

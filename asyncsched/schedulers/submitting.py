@@ -194,7 +194,7 @@ class Submitting(Ending[OptsT, RequestT]):
             request = await self._request(drafted, options, app_id)
         else:
             request = await self._patched_request(drafted, options, app_id, plan)
-        await _turn()  # what it waited for may have ended for many at once
+        await _turn(begun=True)  # what it waited for may have ended for many at once
         info: AppDryRunInfo[RequestT] = AppDryRunInfo(
             request,
             app_id=app_id,
@@ -207,16 +207,16 @@ class Submitting(Ending[OptsT, RequestT]):
             ignored=[*self._ignored(app, options), *find_unknown_macros(app)],
             renew=lambda: self._dryrun(asked, options, key=None, workspace=workspace),
         )
-        await _turn()
+        await _turn(begun=True)
         await remember(info, editable=editable)
         for role in app.roles:
             info = info.continued(role.pre_proc(self.backend, info))
         return info
 
 
-async def _turn() -> None:
+async def _turn(*, begun: bool = False) -> None:
     """Wait for a turn to prepare a submit, so that many concurrent submits hold the loop for at most one budget.
 
     Cancelling it leaves nothing behind.
     """
-    await budget_of(asyncio.get_running_loop()).breathe()
+    await budget_of(asyncio.get_running_loop()).breathe(begun=begun)

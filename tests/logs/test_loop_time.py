@@ -51,6 +51,31 @@ async def test_many_greedy_ones_share_one_budget_and_nobody_starves() -> None:
     assert max(turns) <= 6 * min(turns) + 6
 
 
+async def test_what_has_begun_does_not_wait_for_all_others_again() -> None:
+    budget = budget_of(asyncio.get_running_loop())
+    taken = 0
+
+    async def greedy() -> None:
+        nonlocal taken
+        while True:
+            await budget.breathe()
+            spin(1.1 * BUDGET)
+            taken += 1
+
+    tasks = [asyncio.create_task(greedy()) for _ in range(32)]
+    await eventually(lambda: taken >= 32)
+    before = taken
+    for _ in range(3):
+        spin(1.1 * BUDGET)
+        await budget.breathe(begun=True)
+    others = taken - before
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert others < 32
+
+
 async def test_one_who_is_cancelled_in_the_line_holds_up_nobody() -> None:
     budget = LoopBudget()
 

@@ -22,8 +22,7 @@ from asyncsched.schedulers.kubernetes.changes import Reflectors
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.ending_commands import Commands
 from asyncsched.schedulers.kubernetes.errors import BACKEND
-from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, FoundObjects, KubernetesLookup
-from asyncsched.schedulers.kubernetes.status import describe_app
+from asyncsched.schedulers.kubernetes.lookup import ONE_BY_ONE, FoundObjects, KubernetesLookup, described
 from asyncsched.schedulers.kubernetes.status_jobs import JobRecord, job_record
 from asyncsched.schedulers.kubernetes.submit import BACKGROUND, MERGE_PATCH
 from asyncsched.schedulers.responses import ListAppResponse
@@ -80,7 +79,7 @@ class KubernetesEndings:
             ConflictError: The app is active.
         """
         found = await self._lookup.find(app_id, operation="delete")
-        app = describe_app(found.jobs, found.pods)
+        app = await described(found.jobs, found.pods)
         if app is None:
             return
         if not app.state.is_terminal() and not is_unfinished(found):
@@ -90,7 +89,7 @@ class KubernetesEndings:
     async def give_up(self, app_id: str) -> None:
         """End an app that has waited too long for its first run, as failed instead of cancelled."""
         found = await self._lookup.find(app_id, operation="pending_timeout")
-        app = describe_app(found.jobs, found.pods)
+        app = await described(found.jobs, found.pods)
         if app is None or app.state not in (AppState.SUBMITTED, AppState.PENDING):
             return
         if found.jobs[0].kind == "volcano":
@@ -151,7 +150,7 @@ class KubernetesEndings:
 
     async def _end(self, app_id: str, found: FoundObjects) -> bool:
         """Cancel an app that has not ended; return whether Volcano still has to act on the command."""
-        app = describe_app(found.jobs, found.pods)
+        app = await described(found.jobs, found.pods)
         if app is None or app.state.is_terminal() or all(job.cancelled for job in found.jobs):
             return False
         is_commanded = found.jobs[0].kind == "volcano"

@@ -6,7 +6,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from asyncsched.clock import Clock
@@ -17,8 +16,9 @@ from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.client import KubeClient
 from asyncsched.schedulers.kubernetes.lookup_events import FRESH, JUST_READ, Events
 from asyncsched.schedulers.kubernetes.lookup_server import Server
-from asyncsched.schedulers.kubernetes.status import describe_app, has_given_up, needs_events, waits, wanted
+from asyncsched.schedulers.kubernetes.status import describe_app, describing, has_given_up, needs_events, waits, wanted
 from asyncsched.schedulers.kubernetes.status_jobs import (
+    EventRecord,
     JobRecord,
     Kind,
     PodGroupRecord,
@@ -30,7 +30,7 @@ from asyncsched.schedulers.kubernetes.status_pods import PodRecord, pod_record, 
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.schedulers.state_reports import Answers, as_answer
 
-__all__ = ["KINDS", "FoundObjects", "KubernetesLookup"]
+__all__ = ["KINDS", "FoundObjects", "KubernetesLookup", "described"]
 
 ItemT = TypeVar("ItemT")
 
@@ -164,9 +164,7 @@ class KubernetesLookup:
             else:
                 beside = (app_id, later) if later is not None else None
                 events = await self._events.about(namespace, about, fresh=FRESH, later=beside)
-        describe = partial(describe_app, jobs, pods, group, events)
-        is_large = max(len(pods), wanted(jobs)) > LARGE
-        response = await asyncio.to_thread(describe) if is_large else describe()
+        response = await described(jobs, pods, group, events)
         is_cancelled = response is not None and app_id in self._cancelled and not response.state.is_terminal()
         if response is not None and is_cancelled and "cancelling" not in response.msg:
             response.msg = "cancelling"
@@ -276,6 +274,23 @@ class KubernetesLookup:
         """List the objects with asyncsched's label, of one app or of all."""
         selector = f"{names.APP}={app}" if app else names.SELECTOR
         return (await self._client.items(path, read, query={"labelSelector": selector}, operation=operation)).items
+
+
+async def described(
+    jobs: Sequence[JobRecord],
+    pods: Sequence[PodRecord],
+    group: PodGroupRecord | None = None,
+    events: Sequence[EventRecord] = (),
+) -> DescribeAppResponse | None:
+    """Describe an app as `describe_app` does; a large one, even if only its note calls it large, in a thread."""
+    if max(len(pods), wanted(jobs)) > LARGE:
+        return await asyncio.to_thread(describe_app, jobs, pods, group, events)
+    description = describing(jobs, pods, group, events)
+    if description is None:
+        return None
+    if sum(description.counts) > LARGE:
+        return await asyncio.to_thread(description.described)
+    return description.described()
 
 
 def _waits_in_group(found: FoundObjects) -> bool:

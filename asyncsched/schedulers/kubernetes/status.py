@@ -22,8 +22,10 @@ from asyncsched.specs.to_plain import JsonValue
 
 __all__ = [
     "WAITS_FOR_MOMENT",
+    "Description",
     "Native",
     "describe_app",
+    "describing",
     "has_given_up",
     "needs_events",
     "pods_of",
@@ -68,14 +70,29 @@ def describe_app(
         pod_group: Its PodGroup (Volcano), if it was read.
         events: Events; those of other objects are ignored.
     """
+    description = describing(jobs, pods, pod_group, events)
+    return description.described() if description is not None else None
+
+
+def describing(
+    jobs: Sequence[JobRecord],
+    pods: Iterable[PodRecord] = (),
+    pod_group: PodGroupRecord | None = None,
+    events: Iterable[EventRecord] = (),
+) -> Description | None:
+    """Begin what `describe_app` does; the rest may be long, for which the app's note alone may be the reason."""
     jobs = sorted(jobs, key=lambda job: (not job.is_first, job.role_index))
     if not jobs or not jobs[0].is_first:
         return None
-    return _App(jobs, pods, pod_group, list(events)).described()
+    return Description(jobs, pods, pod_group, list(events))
 
 
-class _App:
-    """The description of one app in the making."""
+class Description:
+    """The description of one app in the making.
+
+    Attributes:
+        counts: How many replicas each role has.
+    """
 
     def __init__(
         self,
@@ -94,6 +111,7 @@ class _App:
         self.counts = self._counts()
 
     def described(self) -> DescribeAppResponse:
+        """Return the description."""
         state = self._state()
         never_begun = self._never_begun() if state is AppState.FAILED else NOTHING
         statuses = list(self._statuses(state, never_begun))

@@ -231,10 +231,10 @@ async def fetch_roles(app: AppDef, provider: ImageProvider) -> dict[str, Fetched
     found: dict[str, Fetched] = {}
     here = working_directory()
     budget = budget_of(asyncio.get_running_loop())
-    await budget.breathe()  # many submits may get here at once
+    await budget.breathe(begun=True)  # many submits may get here at once
     for role in app.roles:
         root = await _fetched(provider, role)
-        await budget.breathe()  # the threads of many may have ended at once
+        await budget.breathe(begun=True)  # the threads of many may have ended at once
         found[role.name] = Fetched(provider, root, os.fspath(provider.get_cwd(role.image) or ""), here)
     return found
 
