@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -168,6 +169,30 @@ async def test_their_proxy_and_their_trust_are_used(server: Server) -> None:
     )
     assert "/nowhere/ca.pem" == own._endpoint.http_session._verify
     assert {"total_max_attempts": 1, "mode": "standard"} == own.meta.config.retries
+
+
+@pytest.mark.parametrize(
+    ("kind", "addresses"),
+    [
+        ("use_fips_endpoint", ["fips.batch.us-east-1", "logs-fips.us-east-1", "fips.batch.us-west-2"]),
+        ("use_dualstack_endpoint", ["batch.us-east-1.api", "logs.us-east-1.api", "batch.us-west-2.api"]),
+    ],
+)
+async def test_their_kind_of_addresses_is_used_for_every_service_and_region(
+    monkeypatch: pytest.MonkeyPatch, kind: str, addresses: list[str]
+) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    settings: dict[str, Any] = {kind: True}
+    client = boto3.client("batch", config=Config(**settings), **KEYS)
+    scheduler = create_scheduler("session", client)
+    here, there = scheduler._connections.at(), scheduler._connections.at({"region": "us-west-2"})
+    own = [await here._client("batch"), await here._client("logs"), await there._client("batch")]
+    await scheduler.close()
+    client.close()
+
+    assert addresses == [
+        urlsplit(each.meta.endpoint_url).netloc.removesuffix(".aws").removesuffix(".amazonaws.com") for each in own
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:aiobotocore")

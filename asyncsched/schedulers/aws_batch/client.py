@@ -325,6 +325,8 @@ def _client_arguments(location: Location, giver: GivenAWSClient | None, endpoint
         user_agent_extra="asyncsched",
         inject_host_prefix=not overridden,
         **(giver.connector() if giver is not None else {}),
+        # An address that is given is of one kind, and must not be given with another.
+        **(giver.endpoint_kind() if giver is not None and endpoint_url is None else {}),
     )
     verify = giver.verify if giver is not None else None
     return {"region_name": location.region, "endpoint_url": endpoint_url, "verify": verify, "config": config}

@@ -69,6 +69,12 @@ class GivenAWSClient:
         settings["connector_args"] = {"ssl_context": context} if context is not None else None
         return {name: value for name, value in settings.items() if value is not None}
 
+    def endpoint_kind(self) -> dict[str, Any]:
+        """Return which kind of the vendor's addresses it uses, FIPS or dual-stack, as arguments of a configuration."""
+        config = self.client.meta.config if self._is_real else None
+        names = ("use_fips_endpoint", "use_dualstack_endpoint")
+        return {name: True for name in names if getattr(config, name, None)}
+
     @property
     def verify(self) -> bool | str | None:
         """How it verifies TLS: a file of certificates, not at all (False), or by the AWS configuration (None).
