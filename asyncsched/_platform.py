@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Collection, Mapping
 from importlib import import_module
+from typing import NamedTuple, cast
 
 from asyncsched.errors import ConfigError
 
@@ -22,6 +23,7 @@ __all__ = [
     "NOFOLLOW",
     "NONBLOCK",
     "WANTS",
+    "Want",
     "can_open_relative",
     "check_linux",
     "has_file_locks",
@@ -30,6 +32,7 @@ __all__ = [
     "read_at",
     "user_id",
     "user_name",
+    "want_behind",
     "write_at",
 ]
 
@@ -49,6 +52,38 @@ WANTS: Mapping[int, str] = {
     errno.ENOSPC: "free some disk space",
 }
 """What to do where the machine or the user is short of something, for now; such errors say nothing about a file."""
+
+_MOST_CAUSES = 20
+
+
+class Want(NamedTuple):
+    """Something that the machine or the user is short of.
+
+    Attributes:
+        why: The system's word for it.
+        fix: What to do.
+    """
+
+    why: str
+    fix: str
+
+
+def want_behind(error: BaseException | None) -> Want | None:
+    """Return the want of this machine for which a connection failed, as far as the error of a client tells it.
+
+    EAGAIN is none here: of a connection it says that the other side is busy.
+    """
+    for _ in range(_MOST_CAUSES):
+        if error is None:
+            return None
+        number = error.errno if isinstance(error, OSError) else None
+        if number is not None and number in WANTS and number != errno.EAGAIN:
+            return Want(os.strerror(number), WANTS[number])
+        details = getattr(error, "kwargs", None)  # of botocore
+        inner = cast("dict[str, object]", details).get("error") if isinstance(details, dict) else None
+        causes = (inner, getattr(error, "os_error", None), error.__cause__, error.__context__)
+        error = next((each for each in causes if isinstance(each, BaseException)), None)
+    return None
 
 
 def check_linux(backend: str) -> None:

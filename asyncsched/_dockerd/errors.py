@@ -157,10 +157,11 @@ def _unreachable(endpoint: Endpoint, error: Exception, backend: str, operation: 
             operation=operation,
         )
     kind = CutOffError if _was_cut(error, number) else UnavailableError
+    want = _platform.want_behind(error)
     unavailable = kind(
         "cannot reach Docker",
         why=f"{endpoint}: {_reason(number, error)}",
-        fix=_START,
+        fix=_START if want is None else want.fix,
         backend=backend,
         operation=operation,
     )

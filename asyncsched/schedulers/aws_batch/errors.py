@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from asyncsched._platform import want_behind
 from asyncsched.errors import (
     AsyncSchedError,
     AuthError,
@@ -107,6 +108,8 @@ def translate(
     if kind in ("ParamValidationError", "ParamValidation"):
         why = re.sub(r"value: .*?(?=, type|, valid|$)", "value: ***", str(error), flags=re.MULTILINE)
         return InvalidRequestError(f"the parameters of {operation} are invalid", why=why, **_where(operation))
+    if (want := want_behind(error)) is not None:
+        return _unavailable(operation, f"{error} ({want.why})", want.fix)
     return _unavailable(operation, str(error) or kind)
 
 
@@ -174,10 +177,8 @@ def _status(response: dict[str, Any]) -> int:
     return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def _unavailable(operation: str, why: str) -> SchedulerError:
-    return UnavailableError(
-        f"AWS did not answer {operation}", why=why, fix="check the network and the endpoint", **_where(operation)
-    )
+def _unavailable(operation: str, why: str, fix: str = "check the network and the endpoint") -> SchedulerError:
+    return UnavailableError(f"AWS did not answer {operation}", why=why, fix=fix, **_where(operation))
 
 
 def _where(operation: str) -> dict[str, Any]:

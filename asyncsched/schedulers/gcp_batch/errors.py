@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from asyncsched._platform import want_behind
 from asyncsched.errors import (
     AuthError,
     ConflictError,
@@ -95,10 +96,9 @@ def translate(error: Exception, operation: str, *, project: str = "", permission
     if isinstance(error, SchedulerError):
         return error
     if not isinstance(error, GoogleFailure):
-        why = str(error) or type(error).__name__
-        return UnavailableError(
-            f"Google Cloud did not answer {operation}", why=why, fix="check the network", **_where(operation)
-        )
+        why, want = str(error) or type(error).__name__, want_behind(error)
+        fix = "check the network" if want is None else want.fix
+        return UnavailableError(f"Google Cloud did not answer {operation}", why=why, fix=fix, **_where(operation))
     code, why = _STATUSES.get(error.status, error.code), error.message or error.status
     if code == 429:
         fix = "try again later, or ask Google for a higher quota"

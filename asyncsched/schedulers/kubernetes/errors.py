@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
+from asyncsched._platform import want_behind
 from asyncsched.errors import (
     AuthError,
     ConflictError,
@@ -186,10 +187,12 @@ def _silence(error: Exception, operation: str, peer: Peer) -> SchedulerError:
         )
     if isinstance(error, TimeoutError):
         said = f"no answer in time{f' ({error})' if str(error) else ''}"
+    want = want_behind(error)
+    check = "check that the cluster runs, and that the server and the proxy of the context are right"
     return UnavailableError(
         f"{peer} did not answer",
         why=said,
-        fix="check that the cluster runs, and that the server and the proxy of the context are right",
+        fix=check if want is None else want.fix,
         **_where(operation),
     )
 
