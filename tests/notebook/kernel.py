@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_client.manager import KernelManager
+from traitlets.config import Config
 
 WITHIN = 60.0
 
@@ -89,10 +92,22 @@ class Kernel:
 
 
 @contextmanager
+def without_ports() -> Generator[Config]:
+    """Let kernels listen on sockets in a folder: a port that was chosen may be taken before the kernel binds it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+
+
+@contextmanager
 def kernel(**environment: str) -> Generator[Kernel]:
-    manager, client = start_new_kernel(kernel_name="python3", env=environment or None)
-    try:
-        yield Kernel(manager, client)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+    with without_ports() as config:
+        manager = KernelManager(kernel_name="python3", config=config)
+        manager.start_kernel(env={**os.environ, **environment})
+        client = manager.blocking_client()
+        try:
+            client.start_channels()
+            client.wait_for_ready(timeout=WITHIN)
+            yield Kernel(manager, client)
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)

@@ -11,6 +11,8 @@ import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
+from tests.notebook.kernel import without_ports
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CELLS = [
@@ -31,7 +33,9 @@ app = AppDef("job", [Role("main", "image", entrypoint="sh", args=["-c", "exit 3"
 
 
 def execute(notebook: nbformat.NotebookNode, path: Path) -> None:
-    NotebookClient(notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(path)}}).execute()
+    place = {"metadata": {"path": str(path)}}
+    with without_ports() as config:
+        NotebookClient(notebook, timeout=60, kernel_name="python3", config=config, resources=place).execute()
 
 
 def words(notebook: nbformat.NotebookNode) -> str:
