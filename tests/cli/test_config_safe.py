@@ -9,7 +9,7 @@ import click
 import pytest
 
 from asyncsched.cli.main import VERBS
-from asyncsched.runner.config import load_config
+from asyncsched.runner.config import files, load_config
 from asyncsched.runner.config.safe import SAFE
 from asyncsched.runner.config.setting import Section
 from asyncsched.schedulers import get_scheduler
@@ -77,11 +77,12 @@ def test_every_option_was_judged() -> None:
 
 
 @pytest.mark.parametrize("section", [*SAFE, ("scheduler", "others"), ("component", "utils.sh")], ids=".".join)
-def test_only_what_is_safe_is_used(tmp_path: Path, section: Section) -> None:
+def test_only_what_is_safe_is_used(tmp_path: Path, section: Section, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the short names and click's own names of options do not count."""
     unsafe = UNSAFE.get(section, {*OF_COMMANDS, "y", "s", "states", "with_ended", "new"})
     names = {*SAFE.get(section, ()), *unsafe}
     lines = [f"{name} = 1\n" for name in names]
+    monkeypatch.setattr(files, "MOST_NAMED", len(unsafe))
     file = tmp_path / "asyncsched.toml"
     file.write_text(f'[{section[0]}."{section[1]}"]\n{"".join(lines)}')
     file.chmod(0o666)

@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import TORCHX_NAME, Search, Table, read_toml, shown
+from asyncsched.runner.config.files import TORCHX_NAME, Search, shown
 from asyncsched.runner.config.setting import Section, Setting, Settings
 from asyncsched.runner.config.trust import ConfigFile, expanded, open_config
 from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of, variables_of
+
+if TYPE_CHECKING:
+    from asyncsched.runner.config.toml_file import Table
 
 __all__ = ["Config", "load_config"]
 
@@ -162,12 +165,12 @@ def _safe(layer: _Layer, file: ConfigFile, search: Search) -> _Layer:
     """Return the usable part of a file in the working directory that others may have written."""
     from asyncsched.runner.config.safe import is_safe  # few have such a file
 
-    unsafe = [
-        (section, name)
+    unsafe = {  # a dict keeps their order
+        (section, name): None
         for section, settings in layer.items()
         for name, setting in settings.items()
         if not is_safe(section, name) or isinstance(setting.value, ConfigError)
-    ]
+    }
     search.left_out(file, (f"{kind}.{of}.{name}" for (kind, of), name in unsafe))
     return {
         section: {
@@ -206,16 +209,18 @@ def _of_torchx(file: ConfigFile, name: str) -> _Layer:
 
 
 def _of_toml(file: ConfigFile, name: str) -> _Layer:
+    from asyncsched.runner.config.toml_file import read_toml  # most commands run without such a file
+
     table, lines = read_toml(file, name)
     layer: _Layer = {}
     for kind, named in table.items():
-        place = f"{name}:{_line(lines, kind)}"
+        place = f"{name}:{lines.of(kind)}"
         if kind not in KINDS or not isinstance(named, dict):
             raise _unknown_section(kind, place)
         for keys, settings in _named(kind, cast("Table", named), place):
             section = (kind, ".".join(keys))
             layer[section] = {
-                key: _setting(key, value, f"{name}:{_line(lines, kind, *keys, key)}") for key, value in settings.items()
+                key: _setting(key, value, f"{name}:{lines.of(kind, *keys, key)}") for key, value in settings.items()
             }
     return layer
 
@@ -261,11 +266,6 @@ def _unknown_section(name: str, place: str) -> ConfigError:
     near = difflib.get_close_matches(name, KINDS, n=1)
     hint = f"did you mean [{near[0]}.NAME]?" if near else f"there are {', '.join(_EXAMPLES.values())}"
     return ConfigError(f"unknown section [{name}] (from {place})", fix=hint)
-
-
-def _line(lines: Mapping[tuple[str, ...], int], *keys: str) -> int:
-    """Return the first line that sets a key or one below it."""
-    return min((line for path, line in lines.items() if path[: len(keys)] == keys), default=1)
 
 
 def _plain(setting: Setting) -> object:

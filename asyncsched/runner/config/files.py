@@ -1,14 +1,12 @@
-"""Find configuration files, and read TOML so that each value knows its line."""
+"""Find configuration files, and tell which of them are not used."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias, cast
 
 from asyncsched.errors import ConfigError
 from asyncsched.runner.config.trust import (
@@ -18,19 +16,18 @@ from asyncsched.runner.config.trust import (
     trusted_owners,
     trusted_paths,
 )
-from asyncsched.specs.to_plain import MOST_LEVELS, check_depth
 
-__all__ = ["TORCHX_NAME", "Search", "Table", "home", "read_toml", "shown", "text_of"]
-
-Table: TypeAlias = dict[str, object]
-KeyPath: TypeAlias = tuple[str, ...]
+__all__ = ["PROJECT", "TORCHX_NAME", "Search", "home", "shown", "text_of"]
 
 NAME = "asyncsched.toml"
 PROJECT = "pyproject.toml"
 TORCHX_NAME = ".torchxconfig"
 
-_HEADER = r"\s*\[([^\[\]]+)\]\s*(?:#.*)?"
-_KEY = r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
+MOST_NAMED = 10
+"""Left-out settings that a warning names."""
+
+MOST_TOLD = 300
+"""Characters of the error in a stranger's file that a warning repeats."""
 
 
 class Search:
@@ -124,14 +121,17 @@ class Search:
 
     def left_out(self, file: ConfigFile, names: Iterable[str]) -> None:
         """Add a warning about the unused parts of a file in the working directory."""
-        without = ", ".join(dict.fromkeys(names))
+        distinct = [*dict.fromkeys(names)]
+        without = ", ".join(_in_short(name) for name in distinct[:MOST_NAMED])
+        if len(distinct) > MOST_NAMED:
+            without += f" and {len(distinct) - MOST_NAMED:,} more"
         told = f"is used without {without}" if without else "is used, but only for settings that can do no harm"
         self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
 
     def broken(self, file: ConfigFile, error: ConfigError) -> None:
         """Add a warning about an unusable file in the working directory that others may have written."""
-        why = f": {error.why}" if error.why else ""
-        self.warnings.append(f"{self._shown(file)} is not used: {error.what}{why}; {file.doubt}")
+        told = _in_short(f"{error.what}: {error.why}" if error.why else error.what, MOST_TOLD)
+        self.warnings.append(f"{self._shown(file)} is not used: {told}; {file.doubt}")
 
     def _shown(self, file: ConfigFile) -> str:
         return shown(file.path, self._start, self._environment)
@@ -139,6 +139,10 @@ class Search:
 
 def _spellings(folder: Path | None) -> set[Path]:
     return set() if folder is None else {folder, Path(os.path.realpath(folder))}
+
+
+def _in_short(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _allow(file: ConfigFile) -> str:
@@ -152,12 +156,12 @@ def _is_about_us(project: ConfigFile, *, parse: bool) -> bool:
         return False
     if not parse or project.error is not None:
         return b"tool.asyncsched" in data  # parsing an untrusted file would already trust it
-    import tomllib
+    from asyncsched.runner.config.toml_file import parse_toml
 
     try:
-        tool = tomllib.loads(data.decode(errors="replace")).get("tool")
+        tool = parse_toml(data.decode(errors="replace"), is_doubted=bool(project.doubt)).get("tool")
         return isinstance(tool, dict) and "asyncsched" in tool
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, MemoryError):
         return b"tool.asyncsched" in data
 
 
@@ -180,40 +184,6 @@ def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
     return f"~/{path.relative_to(mine)}" if mine is not None and path.is_relative_to(mine) else str(path)
 
 
-def read_toml(file: ConfigFile, name: str) -> tuple[Table, dict[KeyPath, int]]:
-    """Return the settings in a file, and the line of each key.
-
-    Args:
-        file: The file; of a ``pyproject.toml``, only ``[tool.asyncsched]`` counts.
-        name: Its name in error messages.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
-    import tomllib
-
-    text = text_of(file, name)
-    try:
-        table: Table = tomllib.loads(text)
-        check_depth(table)
-    except RecursionError as error:
-        why = f"its values are nested on more than {MOST_LEVELS} levels"
-        raise ConfigError(f"{name} cannot be read", why=why, fix="write them on fewer levels") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name} cannot be read", why=str(error), fix="it has to be TOML") from error
-    except ValueError as error:  # Python reads no decimal integer of more than 4,300 digits
-        raise ConfigError(f"{name} cannot be read", why="an integer in it has too many digits") from error
-    lines = dict(reversed([*_lines(text)]))  # if a key seems to occur twice, the first is the real one
-    if file.path.name != PROJECT:
-        return table, lines
-    inside = {keys[2:]: line for keys, line in lines.items() if keys[:2] == ("tool", "asyncsched")}
-    ours = cast("Table", table.get("tool", {})).get("asyncsched", {})
-    if not isinstance(ours, dict):
-        what = f"`tool.asyncsched` is not a table (from {name}:{inside.get((), 1)})"
-        raise ConfigError(what, fix="write sections such as [tool.asyncsched.command.run]")
-    return cast("Table", ours), inside
-
-
 def text_of(file: ConfigFile, name: str) -> str:
     """Return the text of a file, with the ends of lines as files have them.
 
@@ -227,28 +197,3 @@ def text_of(file: ConfigFile, name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(f"{name} cannot be read", why=why) from error
-
-
-def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
-    table: KeyPath = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if match := re.fullmatch(_HEADER, line):
-            table = _key_path(match[1])
-            yield table, number
-        elif match := re.match(_KEY, line):
-            yield (*table, *_key_path(match[1])), number
-
-
-def _key_path(key: str) -> KeyPath:
-    """Split a dotted key; the TOML parser handles quoted parts."""
-    import tomllib
-
-    try:
-        node: object = tomllib.loads(f"{key} = 0")
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return ()  # a line inside a string that only looks like a key
-    path: list[str] = []
-    while isinstance(node, dict):
-        name, node = next(iter(cast("Table", node).items()))
-        path.append(name)
-    return tuple(path)

@@ -24,6 +24,9 @@ TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 LARGEST = 1 << 20
 """Bytes of a file that are read: a larger one configures nothing, and may not fit into memory."""
 
+LARGEST_DOUBTED = 1 << 16
+"""Bytes of a file that others may have written: reading a larger one would take long."""
+
 MOST_LINKS = 40
 """Links to links that are followed, as Linux does."""
 
@@ -103,7 +106,7 @@ def open_config(path: Path, owners: Collection[int] | None = None, links: int = 
             if file is None:
                 return _no_file(path)
             about_target = f"it links to {target}, and {file.doubt}" if file.doubt else ""
-            return replace(file, path=path, doubt=_doubt(name, None, folder, owners) or about_target)
+            return _bounded(replace(file, path=path, doubt=_doubt(name, None, folder, owners) or about_target))
         return _read(path, folder, owners) or _no_file(path)
     except OSError:
         return None
@@ -132,9 +135,15 @@ def _read(path: Path, folder: int, owners: Collection[int] | None) -> ConfigFile
 
 
 def _with_contents(path: Path, file: BinaryIO, doubt: str) -> ConfigFile:
-    data = file.read(LARGEST + 1)
-    error = OSError(errno.EFBIG, f"it is larger than {LARGEST} bytes") if len(data) > LARGEST else None
-    return ConfigFile(path=path, data=data, doubt=doubt, error=error)
+    return _bounded(ConfigFile(path=path, data=file.read(LARGEST + 1), doubt=doubt))
+
+
+def _bounded(file: ConfigFile) -> ConfigFile:
+    """Return the file, with an error if it is too large for what is known about it."""
+    most = LARGEST_DOUBTED if file.doubt else LARGEST
+    if file.error is not None or len(file.data) <= most:
+        return file
+    return replace(file, error=OSError(errno.EFBIG, f"it is larger than {most} bytes"))
 
 
 def _read_by_name(path: Path, owners: Collection[int] | None) -> ConfigFile | None:
