@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from asyncsched.errors import ComponentError, ConfigError, RunOptionError, UnknownSchedulerError
-from asyncsched.specs.given import brief
+from asyncsched.specs.given import repeated
 
 if TYPE_CHECKING:
     from asyncsched.components import Component
@@ -77,14 +77,22 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
     try:
         if value is None:
             wanted = "a list of strings" if option.multiple else "a single value"
-            raise click.BadParameter(f"{brief(setting.value)} is not {wanted}")
+            raise click.BadParameter(f"{repeated(setting.value)} is not {wanted}")
         read: object = option.type_cast_value(click.Context(click.Command(command)), value)
     except click.BadParameter as error:
-        why = error.message.rstrip(".").replace(repr(value), brief(value))
+        why = _without_secrets(error.message.rstrip("."), value)
         what = f"`{name}` of the command {command}: {why} (from {setting.origin})"
         raise ConfigError(what, fix=f"see asyncsched {command} --help") from None
     # `all = true` turns the option --any/--all off.
     return not read if f"--{name}" in option.secondary_opts else value
+
+
+def _without_secrets(message: str, value: object) -> str:
+    """Return the message of a type about a value, or about several, without those that may be secret."""
+    for text in cast("list[object]", value) if isinstance(value, list) else [value]:
+        if (told := repeated(text)) != repr(text):
+            message = message.replace(repr(text), told).replace(str(text), told)
+    return message
 
 
 def _as_typed(option: click.Option, value: object) -> object:

@@ -7,7 +7,7 @@ from typing import cast
 
 from asyncsched.components.signature import Parameter, Value
 from asyncsched.errors import ComponentError
-from asyncsched.specs.given import brief
+from asyncsched.specs.given import repeated
 from asyncsched.specs.run_options_text import pairs_of_torchx, parse_value, split_pairs
 from asyncsched.specs.secret import MASK
 from asyncsched.specs.secret_names import is_secret_name
@@ -157,7 +157,7 @@ def _converted(component: str, parameter: Parameter, value: object) -> object:
         return [_checked(component, parameter, item) for item in cast("Sequence[object]", value)]
     if parameter.shape == "dict" and isinstance(value, Mapping):
         items = cast("Mapping[str, object]", value).items()
-        return {str(key): _checked(component, parameter, item) for key, item in items}
+        return {str(key): _entry(component, parameter, str(key), item) for key, item in items}
     if parameter.shape == "one":
         return _checked(component, parameter, value)
     raise _mistyped(component, parameter, value)
@@ -180,12 +180,20 @@ def _parsed(component: str, parameter: Parameter, text: str) -> object:
             return [_value(component, parameter, item) for item in items] if isinstance(items, list) else []
         if parameter.shape == "dict":
             pairs = pairs_of_torchx(text) if parameter.of_torchx else split_pairs(text)
-            return {name: _value(component, parameter, _unquoted(part)) for name, part in pairs}
+            return {name: _entry(component, parameter, name, _unquoted(part)) for name, part in pairs}
     except ValueError as error:
         if isinstance(error, ComponentError):
             raise
         raise _mistyped(component, parameter, text, str(error)) from None
     return _value(component, parameter, text)
+
+
+def _entry(component: str, parameter: Parameter, name: str, value: object) -> Value:
+    """Return a dict's value; the error does not repeat it, as its name may say that it is a secret."""
+    try:
+        return _checked(component, parameter, value)
+    except ComponentError:
+        raise _mistyped(component, parameter, {name: value}) from None
 
 
 def _unquoted(text: str) -> str:
@@ -206,7 +214,7 @@ def _value(component: str, parameter: Parameter, text: str) -> Value:
 
 
 def _mistyped(component: str, parameter: Parameter, value: object, why: str = "") -> ComponentError:
-    shown = MASK if is_secret_name(parameter.name) else brief(value)
+    shown = MASK if is_secret_name(parameter.name) else repeated(value)
     return ComponentError(f"{component}: {parameter.flag} must be {parameter.type_name}, got {shown}", why=why)
 
 

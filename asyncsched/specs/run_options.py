@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
-from asyncsched.specs.given import brief, kind
+from asyncsched.specs.given import kind, repeated
 from asyncsched.specs.masking import masked
 from asyncsched.specs.value import Value
 
@@ -296,7 +296,8 @@ def _help(name: str, opt: runopt) -> str:
 def _mistyped(name: str, opt: runopt, value: object) -> RunOptionError:
     shown = masked({name: value})
     assert isinstance(shown, dict)
-    given = f"{brief(shown[name])} ({type(value).__name__})"
+    scalar = f"{repeated(shown[name])} ({type(value).__name__})"
+    given = repeated(value) if isinstance(value, (dict, list, tuple)) else scalar
     what = f"Run option: {name}, must be of type: {opt.type_name}, but was: {given}"
     return RunOptionError(what, key=name)
 

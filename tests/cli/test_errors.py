@@ -260,7 +260,7 @@ def test_a_configured_command_is_checked_with_its_line(cli: Cli, text: str, told
         (
             "[command.run]\nscheduler = 'stage'\ncfg = { quue = 'x' }\n",
             "run utils.echo",
-            "`cfg` of the command run: {'quue': 'x'} is not a list of strings (from ./asyncsched.toml:3)\n"
+            "`cfg` of the command run: dict[str, str] is not a list of strings (from ./asyncsched.toml:3)\n"
             "  fix: see asyncsched run --help\n",
         ),
         (

@@ -49,8 +49,7 @@ def read_torchxconfig(file: ConfigFile, name: str) -> Iterator[tuple[Section, st
     try:
         parser.read_string(text)
     except configparser.Error as error:
-        why = " ".join(str(error).split())
-        raise ConfigError(f"{name} cannot be read", why=why) from error
+        raise ConfigError(f"{name} cannot be read", why=_why(error)) from None
     lines = dict(reversed([*_lines(text)]))
     lengths = _Lengths(parser)
     left = LARGEST_DOUBTED if file.doubt else LARGEST
@@ -107,8 +106,25 @@ def _value(
     try:
         return parser.get(title, key)
     except configparser.InterpolationError as error:
-        why = " ".join(str(error).split())
-        return ConfigError(f"`{key}` of [{title}] cannot be read (from {origin})", why=why, fix="write %% for a %")
+        what = f"`{key}` of [{title}] cannot be read (from {origin})"
+        return ConfigError(what, why=_why(error), fix="write %% for a %")
+
+
+def _why(error: configparser.Error) -> str:
+    """Return the parser's reason without the line or the value that it repeats, which may hold a secret."""
+    if isinstance(error, configparser.MissingSectionHeaderError):
+        return f"line {error.lineno} is before the first [section]"
+    if isinstance(error, configparser.ParsingError):
+        lines = [line for line, _ in error.errors]
+        more = f", and {len(lines) - 1:,} more" if len(lines) > 1 else ""
+        return f"line {lines[0]} is neither `name = value` nor a [section]{more}"
+    if isinstance(error, configparser.InterpolationMissingOptionError):
+        return f"it refers to {error.reference}, which there is not"
+    if isinstance(error, configparser.InterpolationDepthError):
+        return "its references refer to themselves, or to too many others"
+    if isinstance(error, configparser.InterpolationSyntaxError):
+        return "a % is followed by neither % nor (name)s"
+    return " ".join(str(error).split())
 
 
 def parse_torchx(text: str, opt: runopt) -> CfgVal:
