@@ -18,7 +18,8 @@ from asyncsched.cli.last_launched import note_launch
 from asyncsched.cli.log_printer import LinePrinter, print_lines, printer_for
 from asyncsched.cli.run_async import on_interrupt, run_with_runner
 from asyncsched.errors import AsyncSchedError, UsageError
-from asyncsched.runner.config import Setting, load_config, run_options
+from asyncsched.runner.config import Setting, Settings, load_config, run_options
+from asyncsched.runner.config.options import naming_origins
 from asyncsched.runner.runner import Runner
 from asyncsched.schedulers.registry import get_default_scheduler_name, known_names
 from asyncsched.specs.app import AppDef
@@ -76,7 +77,9 @@ class Launch:
         try:
             # While the scheduler starts, and in a thread, because a component may block or run its own loop.
             app = await asyncio.to_thread(make_app)
-            return await self._launch_on(console, runner, app, scheduler, self.options(scheduler, opts, names))
+            settings = self._settings(scheduler, opts, names)
+            with naming_origins(settings):
+                return await self._launch_on(console, runner, app, scheduler, _values(settings))
         finally:
             if warming is not None:
                 warming.cancel()
@@ -127,12 +130,15 @@ class Launch:
 
     def options(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, CfgVal]:
         """Return the run options: the configured ones, overridden by those of the command line."""
+        return _values(self._settings(scheduler, opts, names))
+
+    def _settings(self, scheduler: str, opts: runopts, names: Sequence[str]) -> dict[str, Setting]:
         config = load_config()
         config.check_names("scheduler", dict.fromkeys((*names, *known_names())))
         found = run_options(config, scheduler, opts, self.cfg, schedulers=names)
         if self.detach and "detach" in opts:
             found["detach"] = Setting(True, "--detach")
-        return {name: cast("CfgVal", setting.value) for name, setting in found.items()}
+        return found
 
     async def _show(
         self, console: Console, runner: Runner, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]
@@ -149,6 +155,10 @@ class Launch:
                 shown = {"scheduler": scheduler, "app_id": info.app_id, "request": request, "ignored": ignored}
                 console.print_json({**shown, **({"workspace": info.workspace} if info.workspace else {})})
         return 0
+
+
+def _values(settings: Settings) -> dict[str, CfgVal]:
+    return {name: cast("CfgVal", setting.value) for name, setting in settings.items()}
 
 
 async def _warm_up(runner: Runner, scheduler: str) -> None:

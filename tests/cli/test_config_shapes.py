@@ -15,6 +15,7 @@ from asyncsched.runner.config import Config, load_config, run_options
 from asyncsched.schedulers.local.options import LocalOpts
 from asyncsched.schedulers.request_checks import check_seconds, check_tunable
 from asyncsched.specs import runopts
+from tests.cli._cli import Cli
 
 VALUES = ("inf", "[]", "[[]]", "{}", "{ a = 1 }", "1979-05-27", "07:32:00")
 
@@ -90,3 +91,15 @@ def test_an_integer_that_cannot_be_printed(load: Callable[..., Config]) -> None:
     for refused in (lambda value: check_seconds("timeout", value), lambda value: check_tunable("poll", value)):
         with pytest.raises(ConfigError, match="got an integer of too many digits"):
             refused(16**20_000)
+
+
+def test_a_time_that_a_scheduler_refuses_is_told_with_its_line(cli: Cli) -> None:
+    """Only the scheduler knows its bounds."""
+    cli.schedulers = ["local_cwd"]
+    (cli.folder / "asyncsched.toml").write_text("[scheduler.local_cwd]\ngrace_period = nan\n")
+    run = ("run", "-s", "local_cwd", "--dryrun", "--", "true")
+    configured, typed = cli(*run), cli(*run[:-3], "-cfg", "grace_period=inf", *run[-3:])
+
+    assert (2, 2) == (configured.code, typed.code)
+    assert "got nan (from ./asyncsched.toml:2)\n" in configured.err
+    assert "got inf\n" in typed.err

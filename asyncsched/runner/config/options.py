@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 
 from asyncsched.errors import RunOptionError
 from asyncsched.runner.config.config import Config
-from asyncsched.runner.config.setting import Setting, from_origin
+from asyncsched.runner.config.setting import Setting, Settings, from_origin
 from asyncsched.schedulers.registry import parameters_of, refuse_parameters
 from asyncsched.specs.run_options import CfgVal, runopts
 
-__all__ = ["run_options"]
+__all__ = ["naming_origins", "run_options"]
 
 COMMAND_LINE = "-cfg"
 
@@ -49,6 +50,22 @@ def run_options(
             refuse_parameters(scheduler, [error.key])
             raise
     return found
+
+
+@contextmanager
+def naming_origins(settings: Settings) -> Generator[None]:
+    """Let the error about a run option, such as that of a scheduler for a time of ``nan``, say where it is written.
+
+    Args:
+        settings: The run options that the scheduler gets.
+    """
+    try:
+        yield
+    except RunOptionError as error:
+        setting = settings.get(error.key)
+        if setting is None or setting.origin.startswith("-") or "(from " in error.what:
+            raise
+        raise from_origin(error, setting.origin) from None
 
 
 def _checked(scheduler: str, opts: runopts, name: str, setting: Setting) -> Setting:
