@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from asyncsched.errors import ComponentError, ConfigError, RunOptionError, UnknownSchedulerError
-from asyncsched.specs.given import repeated
 
 if TYPE_CHECKING:
     from asyncsched.components import Component
@@ -76,6 +75,8 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
     value = _as_typed(option, setting.value)
     try:
         if value is None:
+            from asyncsched.specs.masking import repeated  # imported late: only a wrong value needs it
+
             wanted = "a list of strings" if option.multiple else "a single value"
             raise click.BadParameter(f"{repeated(setting.value)} is not {wanted}")
         read: object = option.type_cast_value(click.Context(click.Command(command)), value)
@@ -89,6 +90,8 @@ def _checked(name: str, command: str, option: click.Option, setting: Setting) ->
 
 def _without_secrets(message: str, value: object) -> str:
     """Return the message of a type about a value, or about several, without those that may be secret."""
+    from asyncsched.specs.masking import repeated
+
     for text in cast("list[object]", value) if isinstance(value, list) else [value]:
         if (told := repeated(text)) != repr(text):
             message = message.replace(repr(text), told).replace(str(text), told)

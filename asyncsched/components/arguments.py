@@ -7,7 +7,6 @@ from typing import cast
 
 from asyncsched.components.signature import Parameter, Value
 from asyncsched.errors import ComponentError
-from asyncsched.specs.given import repeated
 from asyncsched.specs.run_options_text import pairs_of_torchx, parse_value, split_pairs
 from asyncsched.specs.secret import MASK
 from asyncsched.specs.secret_names import is_secret_name
@@ -214,6 +213,8 @@ def _value(component: str, parameter: Parameter, text: str) -> Value:
 
 
 def _mistyped(component: str, parameter: Parameter, value: object, why: str = "") -> ComponentError:
+    from asyncsched.specs.masking import repeated  # imported late: only a wrong value needs it
+
     shown = MASK if is_secret_name(parameter.name) else repeated(value)
     return ComponentError(f"{component}: {parameter.flag} must be {parameter.type_name}, got {shown}", why=why)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TypeGuard, cast
 
 from asyncsched.errors import UsageError
@@ -15,7 +15,6 @@ __all__ = [
     "kind",
     "not_a_handle",
     "not_a_scheduler_name",
-    "repeated",
     "unexpected",
     "words",
 ]
@@ -32,38 +31,6 @@ def brief(value: object) -> str:
     except ValueError:  # Python converts no integer of more than 4,300 digits
         return "an integer of too many digits"
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
-
-
-def repeated(value: object) -> str:
-    """Return what a message may repeat of a wrong value, which may be, or hold, a secret in the wrong place.
-
-    A number or a word is repeated. Of a dict or a list, and of a text with ``=``, or with ``:`` after a secret's name,
-    only its type is told.
-    """
-    if isinstance(value, dict):
-        members = cast("dict[object, object]", value)
-        return _types(value, members.keys(), members.values())
-    if isinstance(value, (list, tuple)):
-        return _types(value, cast("Sequence[object]", value))
-    if not isinstance(value, str):
-        return brief(value)
-    if "=" in value:
-        return "a text with `=`"
-    import re  # imported late, as all that only a wrong value needs
-
-    from asyncsched.specs.masking import masked
-    from asyncsched.specs.secret_names import is_secret_name
-
-    if any(map(is_secret_name, re.findall(r"([\w.-]+)['\"]?:(?=\S)", value))):
-        return "a text with `:`"
-    return brief(masked(value))
-
-
-def _types(value: object, *parts: Iterable[object]) -> str:
-    """Return a container's type with those of its parts: ``dict[str, list]``."""
-    kinds = [" | ".join(dict.fromkeys(type(part).__name__ for part in each)) for each in parts]
-    name = type(value).__name__
-    return f"{name}[{', '.join(kinds)}]" if kinds[0] else f"an empty {name}"
 
 
 def kind(value: object) -> str:

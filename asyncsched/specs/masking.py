@@ -6,14 +6,17 @@ pairs, or a list of ``NAME=value`` strings. All of them are supported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
+from asyncsched.specs.given import brief
 from asyncsched.specs.secret import MASK, Secret, showing_secrets
 from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_text import follows_secret_option, replaced, secret_spans
 from asyncsched.specs.to_plain import Plain, to_plain
 
-__all__ = ["find_secrets", "hidden", "is_hidden", "masked"]
+__all__ = ["find_secrets", "hidden", "is_hidden", "masked", "repeated"]
 
 
 def masked(value: object) -> Plain:
@@ -82,3 +85,29 @@ def _find(value: Plain) -> Iterator[str]:
             yield from [str(item)] if follows else _find(item)
     elif isinstance(value, str):
         yield from (value[start:end] for start, end in secret_spans(value))
+
+
+def repeated(value: object) -> str:
+    """Return what a message may repeat of a wrong value, which may be, or hold, a secret in the wrong place.
+
+    A number or a word is repeated. Of a dict or a list, and of a text with ``=``, or with ``:`` after a secret's name,
+    only its type is told.
+    """
+    if isinstance(value, dict):
+        members = cast("dict[object, object]", value)
+        return _types("dict", members.keys(), members.values())
+    if isinstance(value, (list, tuple)):
+        return _types("list" if isinstance(value, list) else "tuple", cast("Sequence[object]", value))
+    if not isinstance(value, str):
+        return brief(value)
+    if "=" in value:
+        return "a text with `=`"
+    if any(map(is_secret_name, re.findall(r"([\w.-]+)['\"]?:(?=\S)", value))):
+        return "a text with `:`"
+    return brief(masked(value))
+
+
+def _types(name: str, *parts: Iterable[object]) -> str:
+    """Return a container's type with those of its parts: ``dict[str, list]``."""
+    kinds = [" | ".join(dict.fromkeys(type(part).__name__ for part in each)) for each in parts]
+    return f"{name}[{', '.join(kinds)}]" if kinds[0] else f"an empty {name}"

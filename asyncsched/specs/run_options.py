@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
-from asyncsched.specs.given import kind, repeated
-from asyncsched.specs.masking import masked
+from asyncsched.specs.given import is_a, kind
+from asyncsched.specs.masking import masked, repeated
 from asyncsched.specs.value import Value
 
 __all__ = ["CfgVal", "get_type_name", "runopt", "runopts"]
@@ -296,8 +296,8 @@ def _help(name: str, opt: runopt) -> str:
 def _mistyped(name: str, opt: runopt, value: object) -> RunOptionError:
     shown = masked({name: value})
     assert isinstance(shown, dict)
-    scalar = f"{repeated(shown[name])} ({type(value).__name__})"
-    given = repeated(value) if isinstance(value, (dict, list, tuple)) else scalar
+    is_container = is_a(value, dict, list, tuple)
+    given = repeated(value) if is_container else f"{repeated(shown[name])} ({type(value).__name__})"
     what = f"Run option: {name}, must be of type: {opt.type_name}, but was: {given}"
     return RunOptionError(what, key=name)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from asyncsched.specs import Secret
-from asyncsched.specs.given import MOST_SHOWN, repeated
+from asyncsched.specs.given import MOST_SHOWN
+from asyncsched.specs.masking import repeated
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import TORCHX_NAME, Search, shown
+from asyncsched.runner.config.files import PROJECT, TORCHX_NAME, Search, shown
 from asyncsched.runner.config.setting import Section, Setting, Settings
 from asyncsched.runner.config.trust import ConfigFile, expanded, open_config
 from asyncsched.schedulers.registry import get_default_scheduler_name, known_names, parameters_of, variables_of
@@ -211,7 +211,7 @@ def _of_torchx(file: ConfigFile, name: str) -> _Layer:
 def _of_toml(file: ConfigFile, name: str) -> _Layer:
     from asyncsched.runner.config.toml_file import read_toml  # most commands run without such a file
 
-    table, lines = read_toml(file, name)
+    table, lines = read_toml(file, name, is_project=file.path.name == PROJECT)
     layer: _Layer = {}
     for kind, named in table.items():
         place = f"{name}:{lines.of(kind)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,7 +16,7 @@ from asyncsched.runner.config.trust import (
     trusted_paths,
 )
 
-__all__ = ["PROJECT", "TORCHX_NAME", "Search", "home", "shown", "text_of"]
+__all__ = ["PROJECT", "TORCHX_NAME", "Search", "home", "shown"]
 
 NAME = "asyncsched.toml"
 PROJECT = "pyproject.toml"
@@ -182,18 +181,3 @@ def shown(path: Path, start: Path, environment: Mapping[str, str]) -> str:
             return "../" * level + path.name
     mine = home(environment)
     return f"~/{path.relative_to(mine)}" if mine is not None and path.is_relative_to(mine) else str(path)
-
-
-def text_of(file: ConfigFile, name: str) -> str:
-    """Return the text of a file, with the ends of lines as files have them.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
-    try:
-        if file.error is not None:
-            raise file.error
-        return io.TextIOWrapper(io.BytesIO(file.data), encoding="utf-8").read()
-    except (OSError, UnicodeDecodeError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"{name} cannot be read", why=why) from error

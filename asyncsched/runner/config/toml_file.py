@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias, cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import PROJECT, text_of
-from asyncsched.runner.config.trust import ConfigFile
+from asyncsched.runner.config.trust import ConfigFile, text_of
 from asyncsched.specs.to_plain import MOST_LEVELS, check_depth
 
 __all__ = ["Lines", "Table", "parse_toml", "read_toml"]
@@ -65,12 +64,13 @@ class Lines:
         return found
 
 
-def read_toml(file: ConfigFile, name: str) -> tuple[Table, Lines]:
+def read_toml(file: ConfigFile, name: str, *, is_project: bool = False) -> tuple[Table, Lines]:
     """Return the settings in a file, and the lines of their keys.
 
     Args:
-        file: The file; of a ``pyproject.toml``, only ``[tool.asyncsched]`` counts.
+        file: The file.
         name: Its name in error messages.
+        is_project: Whether it is a ``pyproject.toml``, of which only ``[tool.asyncsched]`` counts.
 
     Raises:
         ConfigError: It cannot be read.
@@ -93,7 +93,7 @@ def read_toml(file: ConfigFile, name: str) -> tuple[Table, Lines]:
         raise ConfigError(what, why=str(error), fix="it has to be TOML") from error
     except ValueError as error:  # Python reads no decimal integer of more than 4,300 digits
         raise ConfigError(what, why="an integer in it has too many digits") from error
-    if file.path.name != PROJECT:
+    if not is_project:
         return table, Lines(text)
     lines = Lines(text, ("tool", "asyncsched"))
     ours = cast("Table", table.get("tool", {})).get("asyncsched", {})

@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 
 from asyncsched.errors import ConfigError
-from asyncsched.runner.config.files import text_of
 from asyncsched.runner.config.setting import Section, Setting
-from asyncsched.runner.config.trust import LARGEST, LARGEST_DOUBTED, ConfigFile
+from asyncsched.runner.config.trust import LARGEST, LARGEST_DOUBTED, ConfigFile, text_of
 from asyncsched.specs.run_options import CfgVal, runopt
 from asyncsched.specs.run_options_text import parse_value
 

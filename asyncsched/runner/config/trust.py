@@ -6,6 +6,7 @@ A file is checked through the descriptor that it is read from, because the name 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Collection, Mapping
@@ -16,7 +17,7 @@ from typing import BinaryIO
 from asyncsched import _platform
 from asyncsched.errors import ConfigError
 
-__all__ = ["TRUST_VARIABLE", "ConfigFile", "expanded", "open_config", "trusted_owners", "trusted_paths"]
+__all__ = ["TRUST_VARIABLE", "ConfigFile", "expanded", "open_config", "text_of", "trusted_owners", "trusted_paths"]
 
 TRUST_VARIABLE = "ASYNCSCHED_TRUST_CONFIG"
 """Names files, and folders with all that is below them, whose configuration counts whoever may write to it."""
@@ -48,6 +49,21 @@ class ConfigFile:
     doubt: str = ""
     error: OSError | None = None
     no_file: str = ""
+
+
+def text_of(file: ConfigFile, name: str) -> str:
+    """Return the text of a file, with the ends of lines as files have them.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        if file.error is not None:
+            raise file.error
+        return io.TextIOWrapper(io.BytesIO(file.data), encoding="utf-8").read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"{name} cannot be read", why=why) from error
 
 
 def trusted_owners(folder: Path | None) -> frozenset[int]:
