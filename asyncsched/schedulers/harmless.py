@@ -1,7 +1,7 @@
 """Harmless run options of the built-in schedulers: anybody may set them.
 
-They can neither run code, nor send data elsewhere, nor choose an identity, an account or a network, nor take a
-protection away. Whatever is not listed counts as harmful, as new options do.
+They can neither run code, nor send data elsewhere, nor choose an identity, an account, a network or the machines, nor
+take a protection away. Whatever is not listed counts as harmful, as new options do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HARMLESS: dict[str, set[str]] = {
     },
     "local_docker": {"grace_period", "init", "on_failure", "platform", "quiet", "timeout"},
     "kubernetes": {
-        *("grace_period", "kind", "min_available", "node_selector", "on_failure", "platform", "priority_class"),
+        *("grace_period", "kind", "min_available", "on_failure", "platform", "priority_class"),
         *("quiet", "reserved_memmb", "reserved_millicpu", "validate_spec", *_ENDS),
     },
     "aws_batch": {
@@ -30,7 +30,7 @@ HARMLESS: dict[str, set[str]] = {
         *("retry_on_preemption", "spot", "task_count_per_node", *_ENDS),
     },
     "slurm": {
-        *("check", "comment", "constraint", "exclude", "gres", "mail_type", "nodelist", "nodes", "ntasks_per_node"),
-        *("partition", "requeue", "time", "timestamps", *_ENDS),
+        *("check", "comment", "gres", "mail_type", "nodes", "ntasks_per_node"),
+        *("requeue", "time", "timestamps", *_ENDS),
     },
 }

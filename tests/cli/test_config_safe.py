@@ -28,7 +28,7 @@ UNSAFE: dict[Section, set[str]] = {
     },
     ("scheduler", "kubernetes"): {
         *("annotations", "context", "image_pull_policy", "image_repo", "image_secret", "kubeconfig", "labels"),
-        *("namespace", "namespaces", "overlay", "queue", "service_account", "tolerations", "ttl"),
+        *("namespace", "namespaces", "node_selector", "overlay", "queue", "service_account", "tolerations", "ttl"),
     },
     ("scheduler", "aws_batch"): {
         *("definition", "depends_on", "ecr_create_repository", "efs_options", "enable_exec", "endpoint_url"),
@@ -42,8 +42,8 @@ UNSAFE: dict[Section, set[str]] = {
         *("replica_network", "service_account", "subnetwork"),
     },
     ("scheduler", "slurm"): {
-        *("account", "container", "job_dir", "mail_user", "modules", "prolog", "qos", "reservation", "sbatch_args"),
-        "state_dir",
+        *("account", "constraint", "container", "exclude", "job_dir", "mail_user", "modules", "nodelist", "partition"),
+        *("prolog", "qos", "reservation", "sbatch_args", "state_dir"),
     },
 }
 """What was judged not to be safe: a new option has to be added here or to `SAFE`."""
@@ -97,7 +97,10 @@ def test_a_file_with_safe_settings_only_is_told_too(tmp_path: Path) -> None:
     (tmp_path / "asyncsched.toml").write_text("[command.run]\ncpu = 2\n")
     (tmp_path / "asyncsched.toml").chmod(0o666)
 
-    assert "is used, but only for settings that can do no harm" in load_config(tmp_path, {"HOME": "/x"}).warnings[0]
+    assert (
+        "is used, but only for settings that run no code and send nothing elsewhere"
+        in load_config(tmp_path, {"HOME": "/x"}).warnings[0]
+    )
 
 
 def test_the_docs_name_every_setting_that_is_used() -> None:

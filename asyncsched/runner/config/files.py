@@ -25,6 +25,8 @@ TORCHX_NAME = ".torchxconfig"
 MOST_NAMED = 10
 """Left-out settings that a warning names."""
 
+_HARMLESS = "settings that run no code and send nothing elsewhere"
+
 MOST_TOLD = 300
 """Characters of the error in a stranger's file that a warning repeats."""
 
@@ -124,7 +126,7 @@ class Search:
         without = ", ".join(_in_short(name) for name in distinct[:MOST_NAMED])
         if len(distinct) > MOST_NAMED:
             without += f" and {len(distinct) - MOST_NAMED:,} more"
-        told = f"is used without {without}" if without else "is used, but only for settings that can do no harm"
+        told = f"is used without {without}" if without else f"is used, but only for {_HARMLESS}"
         self.warnings.append(f"{self._shown(file)} {told}: {file.doubt}; {_allow(file)}")
 
     def broken(self, file: ConfigFile, error: ConfigError) -> None:

@@ -1,8 +1,8 @@
 """The settings that a configuration file in the working directory may make even if others may have written it.
 
-They can neither run code, nor send data elsewhere, nor choose an identity, an account or a network, nor take a
-protection or a question away, nor delete. Whatever is not listed is unsafe: new options, arguments of components, and
-all settings of schedulers and commands from other packages.
+They can neither run code, nor send data elsewhere, nor choose an identity, an account, a network or the machines, nor
+take a protection or a question away, nor delete. Whatever is not listed is unsafe: new options, arguments of
+components, and all settings of schedulers and commands from other packages.
 """
 
 from __future__ import annotations
