@@ -23,8 +23,15 @@ class FakeDaemon:
     """A daemon whose events the test says, and whose inspections are answered when it likes."""
 
     def __init__(
-        self, events: list[tuple[str, str, float]], *, refusals: int = 0, restarting: int = 0, more: str = ""
+        self,
+        events: list[tuple[str, str, float]],
+        *,
+        refusals: int = 0,
+        restarting: int = 0,
+        more: str = "",
+        names: Mapping[str, dict[str, str]] | None = None,
     ) -> None:
+        self._names = names or {}  # what containers are called now, if not as they were created
         self._restarting = restarting  # how many inspections find that another run is to come
         self._events = events
         self._more = more  # what else the containers' labels hold
@@ -39,7 +46,9 @@ class FakeDaemon:
         reader = asyncio.StreamReader()
         for action, name, at in self._events:
             if at >= float(params["since"]):
-                actor = {"ID": name, "Attributes": {names.APP_ID: f"app of {name}", names.METADATA: self._more}}
+                own = names.sent_labels({names.APP_ID: f"app of {name}"}, name, "", terminal=False)
+                told = {**own, names.METADATA: self._more, "name": name, **self._names.get(name, {})}
+                actor = {"ID": name, "Attributes": told}
                 reader.feed_data(json.dumps({"Action": action, "Actor": actor}).encode() + b"\n")
         yield reader
 
@@ -123,3 +132,12 @@ async def test_labels_may_be_longer_than_any_buffer() -> None:
     async with reading(daemon) as reports:
         assert "app of one" == await reports.get()
         assert "app of two" == await reports.get()
+
+
+async def test_what_is_called_otherwise_is_not_told_until_it_was_ours_before() -> None:
+    called = {"image": {"name": "database"}, "renamed": {"name": "mine", "oldName": "/renamed.cancelled"}}
+    events = [("start", "image", NOW), ("die", "image", NOW), ("rename", "renamed", NOW), ("start", "last", NOW)]
+    daemon = FakeDaemon(events, names=called)
+    async with reading(daemon) as reports:
+        assert ["app of renamed", "app of last"] == [await reports.get() for _ in range(2)]
+        assert reports.empty()

@@ -28,6 +28,8 @@ NAMES = [
     labels.VERSION,
     labels.APP_ID,
     labels.APP_NAME,
+    labels.CONTAINER,
+    labels.WRITTEN,
     labels.SESSION,
     labels.ROLE,
     labels.ROLE_INDEX,
@@ -49,6 +51,8 @@ OURS = "ours"
 
 
 def container(own: dict[str, str], number: object = 0, state: str = "running") -> Container:
+    """A container whose labels say that they are for it, unless they say something else."""
+    own = labels.sent_labels(own, "name", "", terminal=False) | own
     return read_container(
         {"Id": f"id{number}", "Names": ["/name"], "State": state, "Created": 1, "Image": "i", "Labels": own}
     )
@@ -164,7 +168,8 @@ async def test_a_daemon_with_foreign_containers_tells_of_ours(scheduler: DockerS
         "nested": {labels.APP_ID: "nested", labels.SPEC: "[" * 60_000},
     }
     for name, own in strangers.items():
-        body = {"Image": BUSYBOX_IMAGE, "Cmd": ["true"], "Labels": {**GOOD, **own}}
+        for_it = labels.sent_labels({**GOOD, **own}, name, "", terminal=False)
+        body = {"Image": BUSYBOX_IMAGE, "Cmd": ["true"], "Labels": for_it}
         dockerd.api.json("POST", f"/containers/create?name={name}", body)
     app_id = await scheduler.submit(app(shell("sleep 0.1")))
     ids = [app_id, "a/b", "digits", "session", "nested"]

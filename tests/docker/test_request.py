@@ -213,7 +213,14 @@ def test_a_role_comes_back_from_its_label_without_secrets() -> None:
         resource=Resource(cpu=1, gpu=0, memMB=64),
     )
     labels_of = job(whole).containers[0].kwargs["labels"]
-    entry = {"Id": "x", "Names": ["/x"], "State": "running", "Created": 1, "Image": "other", "Labels": labels_of}
+    entry = {
+        "Id": "x",
+        "Names": ["/app-x1-worker-0"],
+        "State": "running",
+        "Created": 1,
+        "Image": "other",
+        "Labels": labels_of,
+    }
     (again,) = describe("app-x1", entry)
 
     assert not [word for word in ("hidden", "open", "sesame", "closed") if word in str(labels_of)]
@@ -239,7 +246,14 @@ def test_a_role_comes_back_from_its_label_without_secrets() -> None:
 )
 def test_what_a_label_cannot_hold_of_a_role_is_left_out(large: dict[str, Any]) -> None:
     labels_of = job(role(port_map={"http": 80}, **large)).containers[0].kwargs["labels"]
-    entry = {"Id": "x", "Names": ["/x"], "State": "running", "Created": 1, "Image": "other", "Labels": labels_of}
+    entry = {
+        "Id": "x",
+        "Names": ["/app-x1-worker-0"],
+        "State": "running",
+        "Created": 1,
+        "Image": "other",
+        "Labels": labels_of,
+    }
     (again,) = describe("app-x1", entry)
 
     assert len(labels_of[labels.SPEC]) <= 8192

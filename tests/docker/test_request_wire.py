@@ -184,7 +184,7 @@ def test_a_job_made_by_hand_names_its_run_options() -> None:
 def test_a_terminal_is_told_by_a_label() -> None:
     body = to_wire(DockerContainer("i", ["sh"], {"name": "c", "tty": True}), "none", "d")
 
-    assert {labels.REQUEST: "d", labels.TERMINAL: "1"} == body["Labels"]
+    assert {labels.REQUEST: "d", labels.TERMINAL: "1"} == labels.own_labels(body["Labels"], "c")
 
 
 def test_a_request_is_made_by_position_as_the_documents_show() -> None:

@@ -16,13 +16,11 @@ from asyncsched.schedulers.docker.status_containers import by_app, last_run, nee
 from asyncsched.specs import AppState, FailureCause
 
 
-def entry(
-    state: str, status: str = "", *, name: str = "app-x1-worker-0", replica: int = 0, retries: int = 0
-) -> dict[str, Any]:
+def entry(state: str, status: str = "", *, name: str = "", replica: int = 0, retries: int = 0) -> dict[str, Any]:
     spec = {"entrypoint": "run", "args": ["-v"], "num_replicas": 2}
     return {
         "Id": f"id{replica}",
-        "Names": [f"/{name}"],
+        "Names": [f"/{name or f'app-x1-worker-{replica}'}"],
         "Image": "image:1",
         "State": state,
         "Status": status,
@@ -97,7 +95,7 @@ def test_details_are_asked_for_only_where_they_are_missed() -> None:
     assert needs_details(read_container(entry("exited", "Exited (137) now")))
     assert needs_details(read_container(entry("running", "Up 1 second", retries=1)))
     assert not needs_details(read_container(entry("created", "Created", retries=1)))
-    assert not needs_details(read_container(entry("exited", "Exited (137) now", name="x.cancelled")))
+    assert not needs_details(read_container(entry("exited", "Exited (137) now", name="app-x1-worker-0.cancelled")))
 
 
 def test_details_complete_the_list() -> None:
@@ -157,6 +155,7 @@ def test_labels_that_somebody_else_has_written_break_nothing(text: str) -> None:
     strange = entry("exited", "Exited (0) now")
     strange["Labels"] |= dict.fromkeys((names.SPEC, names.METADATA, names.REMOVE_AFTER, names.RETRIES), text)
     strange["Labels"][names.REPLICA] = "first"
+    strange["Labels"] = names.sent_labels(strange["Labels"], "app-x1-worker-0", "", terminal=False)
     container = read_container(strange)
     found = describe_app("app-x1", [container])
 

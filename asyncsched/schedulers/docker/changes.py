@@ -77,7 +77,10 @@ class EventReader:
 
     def _take(self, event: dict[str, Any]) -> None:
         actor: dict[str, Any] = event["Actor"]
-        app_id = names.read_app_id(actor["Attributes"])
+        told: Mapping[str, str] = actor["Attributes"]  # labels and name; a rename has the name before, too
+        found = (names.read_app_id(told, told[key]) for key in ("name", "oldName") if key in told)
+        if not (app_id := next(filter(None, found), "")):
+            return  # only its image has our labels
         if event["Action"] == "die":
             self._ends.start(self._report_end(actor["ID"], app_id))
         else:

@@ -82,7 +82,8 @@ class DockerLookup:
 
     async def _listed(self, label: str, operation: str) -> Sequence[Container]:
         daemon = await self._docker()
-        return [read_container(entry) for entry in await daemon.list_containers([label], operation=operation)]
+        found = map(read_container, await daemon.list_containers([label], operation=operation))
+        return [container for container in found if container.labels]
 
     # What lists leave out
 

@@ -1,8 +1,12 @@
 """Write and read the labels and names by which any process finds an app's containers.
 
-Everything that `describe` and `list` return comes from labels, names and states: nothing is stored elsewhere. Other
-programs may create containers with the same labels. If asyncsched could not have written a label, the container's role
-in an app is unknown; if that label is the app's id, the container does not belong to any app.
+Everything that `describe` and `list` return comes from labels, names and states: nothing is stored elsewhere.
+
+A container also has its image's labels, and an image that was made from one of our containers has all of that
+container's. So a container is ours only if its name is the one that its labels are for, and of its labels only those
+count that were written for it: `own_labels` returns them. Other programs may write the same labels nevertheless. If
+asyncsched could not have written a label, the container's role in an app is unknown; if that label is the app's id, the
+container does not belong to any app.
 
 This is the only module that writes or reads labels.
 """
@@ -36,6 +40,7 @@ __all__ = [
     "APP_ID",
     "APP_NAME",
     "CANCELLED",
+    "CONTAINER",
     "METADATA",
     "REMOVE_AFTER",
     "REPLICA",
@@ -51,6 +56,7 @@ __all__ = [
     "TIMED_OUT",
     "TIMEOUT",
     "VERSION",
+    "WRITTEN",
     "Identity",
     "app_labels",
     "base_name",
@@ -59,6 +65,7 @@ __all__ = [
     "is_taken_over",
     "label_filters",
     "metadata_note",
+    "own_labels",
     "read_app_id",
     "read_identity",
     "read_metadata_note",
@@ -72,6 +79,8 @@ __all__ = [
 
 
 T = TypeVar("T")
+
+_PREFIX = "asyncsched."
 
 VERSION = "asyncsched.version"
 APP_ID = "asyncsched.app-id"
@@ -94,6 +103,10 @@ TIMEOUT = "asyncsched.timeout"
 """The seconds that a run may take; missing if there is no limit."""
 RESULT = "asyncsched.result-file"
 """The path of the replica's result file in its container; missing if its environment names another file."""
+CONTAINER = "asyncsched.container"
+"""The name that the container was created with."""
+WRITTEN = "asyncsched.labels"
+"""Which labels the container was created with, without their prefix; it got all others from its image."""
 
 # A name appears in lists, and can be changed: it carries what happens to a container later.
 CANCELLED = ".cancelled"
@@ -190,8 +203,31 @@ class Identity:
     fault: str
 
 
+def own_labels(found: Mapping[str, str], name: str) -> Mapping[str, str]:
+    """Return the labels that asyncsched wrote for a container of this name; none if it has not created the container.
+
+    Args:
+        found: The container's labels, among them those of its image.
+        name: The container's current name.
+    """
+    name = base_name(name)
+    if CONTAINER in found and base_name(found[CONTAINER]) == name:
+        written = {f"{_PREFIX}{label}" for label in found.get(WRITTEN, "").split(",")}
+        return {label: value for label, value in found.items() if label in written}
+    # Earlier versions did not write these two labels.
+    return found if _derived_name(found) == name else {}
+
+
+def _derived_name(found: Mapping[str, str]) -> str:
+    """Return the name of the replica that the labels are for; empty if they are for none."""
+    try:
+        return container_name(read_id(found.get(APP_ID)), read_text(found.get(ROLE)), read_number(found.get(REPLICA)))
+    except ValueError:
+        return ""
+
+
 def read_identity(own: Mapping[str, object]) -> Identity:
-    """Read a container's labels; a label that is missing or unsound has its default."""
+    """Read a container's own labels; a label that is missing or unsound has its default."""
     faults: list[str] = []
 
     def read(label: str, reader: Callable[[object], T], default: T) -> T:
@@ -224,10 +260,10 @@ def _plain(own: Mapping[str, object], label: str) -> str:
     return text if isinstance(text := own.get(label), str) else ""
 
 
-def read_app_id(own: Mapping[str, object]) -> str:
-    """Return the id of the app that a container belongs to; empty if it belongs to none."""
+def read_app_id(found: Mapping[str, str], name: str) -> str:
+    """Return the id of the app that the container with these labels and this name belongs to; empty if to none."""
     try:
-        return read_id(own.get(APP_ID))
+        return read_id(own_labels(found, name).get(APP_ID))
     except ValueError:
         return ""
 
@@ -303,9 +339,11 @@ def found_labels(
     return replica_labels({**own, ROLE: role, ROLE_INDEX: str(role_index)}, replica, "")
 
 
-def sent_labels(own: Mapping[str, str], digest: str, *, terminal: bool) -> dict[str, str]:
+def sent_labels(own: Mapping[str, str], name: str, digest: str, *, terminal: bool) -> dict[str, str]:
     """Return a container's labels with those that are known only when it is sent."""
-    return {**own, **({REQUEST: digest} if digest else {}), **({TERMINAL: "1"} if terminal else {})}
+    sent = {**own, **({REQUEST: digest} if digest else {}), **({TERMINAL: "1"} if terminal else {})}
+    written = sorted(label.removeprefix(_PREFIX) for label in sent if label.startswith(_PREFIX))
+    return {**sent, CONTAINER: name, WRITTEN: ",".join(written)}
 
 
 def label_filters(app_id: str, digest: str) -> list[str]:

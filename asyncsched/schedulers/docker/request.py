@@ -267,7 +267,7 @@ def _made_with(job: DockerJob, role: str) -> Iterator[str]:
 def to_wire(container: DockerContainer, network: str, digest: str = "") -> dict[str, Any]:
     """Return the body of the request that creates a container; it holds the secrets."""
     body = make_body(container.kwargs, made_by=container.name, backend=BACKEND)
-    body["Labels"] = names.sent_labels(body.get("Labels", {}), digest, terminal=bool(body.get("Tty")))
+    body["Labels"] = names.sent_labels(body.get("Labels", {}), container.name, digest, terminal=bool(body.get("Tty")))
     body |= {
         "Image": container.image,
         "Cmd": read_command(container.command, made_by=container.name, backend=BACKEND),

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from asyncsched.schedulers._common.exit_codes import BY_SIGNAL, SIGKILL
-from asyncsched.schedulers._common.untrusted import Once
+from asyncsched.schedulers._common.untrusted import Once, shown
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.names import Identity, read_identity
 from asyncsched.specs.state import AppState
@@ -47,6 +47,10 @@ KILLED = BY_SIGNAL + SIGKILL
 _NOT_STARTED = range(126, 129)  # the daemon's codes for a container that it could not start, and shells' for a program
 _NEVER = "0001-01-01"
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_FOREIGN = (
+    "the container %s is ignored: asyncsched has not created it under this name, so its labels of the app %s come from"
+    " its image or from another program"
+)
 _BEFORE_START = timedelta(milliseconds=75)  # how much too early the first lines of a first run may be stamped
 
 
@@ -61,7 +65,7 @@ class Container:
         exit_code: The exit code of its last run, if it has ended or waits to be restarted.
         created: When it was created, in seconds since the epoch.
         image: Its image's name.
-        labels: Its labels, unchanged.
+        labels: The labels that asyncsched has written for it; none if it belongs to another program.
         identity: Its place in an app, read from the labels.
         restarts: How often it was restarted; None if it was not inspected.
         out_of_memory: Whether its last run was killed for lack of memory.
@@ -145,11 +149,15 @@ class Container:
 def read_container(entry: Mapping[str, Any]) -> Container:
     """Read an item of ``GET /containers/json``; its status text has the exit code."""
     code = _CODE.match(entry.get("Status") or "")
-    names = entry.get("Names") or [f"/{entry['Id']}"]
-    own: Mapping[str, str] = entry.get("Labels") or {}
+    name = _own_name(entry)
+    found: Mapping[str, str] = entry.get("Labels") or {}
+    own = names.own_labels(found, name)
+    if names.APP_ID in found and not own:
+        app_id = shown(found[names.APP_ID])
+        _once.warn(("foreign", app_id), _FOREIGN, name, app_id)
     return Container(
         id=entry["Id"],
-        name=names[0].removeprefix("/"),
+        name=name,
         state=entry.get("State") or "",
         exit_code=int(code[1]) if code else None,
         created=float(entry.get("Created") or 0),
@@ -157,6 +165,12 @@ def read_container(entry: Mapping[str, Any]) -> Container:
         labels=own,
         identity=read_identity(own),
     )
+
+
+def _own_name(entry: Mapping[str, Any]) -> str:
+    """Return a listed container's name, without what containers that link to it call it: ``/other/alias``."""
+    own = (name for each in entry.get("Names") or () if "/" not in (name := str(each).removeprefix("/")))
+    return next(own, str(entry["Id"]))
 
 
 def with_details(container: Container, inspected: Mapping[str, Any]) -> Container:

@@ -198,7 +198,7 @@ class DockerSubmission:
     async def _accept_or_raise(self, container: DockerContainer, error: ConflictError) -> None:
         """Continue if the name belongs to this very replica, which another process has just created."""
         found = await self._daemon.inspect_container(container.name, operation="submit")
-        has = names.read_identity(found["Config"].get("Labels") or {})
+        has = names.read_identity(names.own_labels(found["Config"].get("Labels") or {}, found["Name"]))
         if (has.app_id, has.digest) == (self._job.app_id, self._digest):
             self._not_ours[container.name] = container.name
             return
@@ -287,4 +287,4 @@ class DockerSubmission:
         """Return the app's container that was created under this name, whatever its name is now."""
         ours = names.label_filters(self._job.app_id, self._digest)
         found = map(read_container, await self._daemon.list_containers(ours, operation="submit"))
-        return next((each for each in found if names.base_name(each.name) == base_name), None)
+        return next((each for each in found if each.labels and names.base_name(each.name) == base_name), None)
