@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from asyncsched.errors import ConfigError, ConflictError, RunOptionError, UsageError
-from asyncsched.specs.given import brief
 from asyncsched.specs.run_options import CfgVal
+from asyncsched.specs.to_plain import brief
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import TypeGuard, cast
 
 from asyncsched.errors import UsageError
+from asyncsched.specs.to_plain import brief
 
 __all__ = [
     "as_flat",
     "as_several",
-    "brief",
     "is_a",
     "kind",
     "not_a_handle",
@@ -18,19 +18,6 @@ __all__ = [
     "unexpected",
     "words",
 ]
-
-
-MOST_SHOWN = 100
-"""Characters of a wrong value that a message repeats."""
-
-
-def brief(value: object) -> str:
-    """Return the `repr` of a value, or the beginning of a long one."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python converts no integer of more than 4,300 digits
-        return "an integer of too many digits"
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def kind(value: object) -> str:

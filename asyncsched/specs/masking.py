@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from asyncsched.specs.given import brief
 from asyncsched.specs.secret import MASK, Secret, showing_secrets
 from asyncsched.specs.secret_names import is_secret_name
 from asyncsched.specs.secret_text import follows_secret_option, replaced, secret_spans
-from asyncsched.specs.to_plain import Plain, to_plain
+from asyncsched.specs.to_plain import Plain, brief, to_plain
 
 __all__ = ["find_secrets", "hidden", "is_hidden", "masked", "repeated"]
 

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeAlias, cast
 
-__all__ = ["MOST_LEVELS", "SCALARS", "JsonValue", "Plain", "check_depth", "to_plain"]
+__all__ = ["MOST_LEVELS", "MOST_SHOWN", "SCALARS", "JsonValue", "Plain", "brief", "check_depth", "to_plain"]
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 JsonValue: TypeAlias = Plain
@@ -15,6 +15,9 @@ JsonValue: TypeAlias = Plain
 
 MOST_LEVELS = 100
 """Levels on which values from outside may be nested; some parsers take values that are too deep to be printed."""
+
+MOST_SHOWN = 100
+"""Characters of a wrong value that a message repeats."""
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
 """Asked for first, because most values are such; subclasses, as `Secret`, are others."""
@@ -50,3 +53,12 @@ def check_depth(value: object) -> None:
         level = [item for each in inner if isinstance(each, list) for item in cast("list[object]", each)]
     if level:
         raise RecursionError
+
+
+def brief(value: object) -> str:
+    """Return the `repr` of a value, or the beginning of a long one."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python converts no integer of more than 4,300 digits
+        return "an integer of too many digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"

@@ -12,7 +12,7 @@ import pytest
 
 from asyncsched.errors import ConfigError
 from asyncsched.runner.config import Config, load_config, toml_file
-from asyncsched.runner.config.toml_file import Lines, parse_toml
+from asyncsched.runner.config.toml_file import KeyLines, parse_toml
 from asyncsched.runner.config.trust import LARGEST, LARGEST_DOUBTED
 from tests.cli.test_config_trust import DOUBT, write
 
@@ -167,7 +167,7 @@ def test_lines_are_found_once_and_only_when_asked_for(monkeypatch: pytest.Monkey
         return find(text)
 
     monkeypatch.setattr(toml_file, "_lines", counted)
-    lines = Lines("[a.b]\nc.d = 1\n'e' = 2\n[a]\nb.c.d = 3\n")
+    lines = KeyLines("[a.b]\nc.d = 1\n'e' = 2\n[a]\nb.c.d = 3\n")
 
     assert [] == asked
     assert [1, 1, 2, 2, 3, 1] == [lines.of(*keys) for keys in ("a", "ab", "abc", "abcd", "abe", "x")]
@@ -177,4 +177,4 @@ def test_lines_are_found_once_and_only_when_asked_for(monkeypatch: pytest.Monkey
 def test_a_plain_key_needs_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tomllib, "loads", pytest.fail)
 
-    assert 2 == Lines("[ a . b ]\nc . d = 1\n").of("a", "b", "c", "d")
+    assert 2 == KeyLines("[ a . b ]\nc . d = 1\n").of("a", "b", "c", "d")

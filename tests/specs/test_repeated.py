@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from asyncsched.specs import Secret
-from asyncsched.specs.given import MOST_SHOWN
 from asyncsched.specs.masking import repeated
+from asyncsched.specs.to_plain import MOST_SHOWN
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from asyncsched.errors import ConfigError
 from asyncsched.runner.config.trust import ConfigFile, text_of
 from asyncsched.specs.to_plain import MOST_LEVELS, check_depth
 
-__all__ = ["Lines", "Table", "parse_toml", "read_toml"]
+__all__ = ["KeyLines", "Table", "parse_toml", "read_toml"]
 
 Table: TypeAlias = dict[str, object]
 KeyPath: TypeAlias = tuple[str, ...]
@@ -34,7 +34,7 @@ class _LongKeyError(ValueError):
     """A key has so many dots that the parser's time and memory, which grow with their square, would not be enough."""
 
 
-class Lines:
+class KeyLines:
     """The lines of the keys in a text, which are found when one is asked for.
 
     Args:
@@ -64,7 +64,7 @@ class Lines:
         return found
 
 
-def read_toml(file: ConfigFile, name: str, *, is_project: bool = False) -> tuple[Table, Lines]:
+def read_toml(file: ConfigFile, name: str, *, is_project: bool = False) -> tuple[Table, KeyLines]:
     """Return the settings in a file, and the lines of their keys.
 
     Args:
@@ -94,8 +94,8 @@ def read_toml(file: ConfigFile, name: str, *, is_project: bool = False) -> tuple
     except ValueError as error:  # Python reads no decimal integer of more than 4,300 digits
         raise ConfigError(what, why="an integer in it has too many digits") from error
     if not is_project:
-        return table, Lines(text)
-    lines = Lines(text, ("tool", "asyncsched"))
+        return table, KeyLines(text)
+    lines = KeyLines(text, ("tool", "asyncsched"))
     ours = cast("Table", table.get("tool", {})).get("asyncsched", {})
     if not isinstance(ours, dict):
         what = f"`tool.asyncsched` is not a table (from {name}:{lines.of()})"
