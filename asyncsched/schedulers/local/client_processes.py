@@ -24,7 +24,7 @@ async def until_ended(pid: int, start: int, clock: Clock) -> None:
     try:
         if pidfd >= 0:
             await until_readable(pidfd)
-        while pidfd < 0 and await asyncio.to_thread(is_alive, pid, start):
+        while pidfd < 0 and await asyncio.to_thread(_may_be_alive, pid, start):
             await clock.sleep(LOOK_EVERY)
     finally:
         _close(pidfd)
@@ -33,10 +33,21 @@ async def until_ended(pid: int, start: int, clock: Clock) -> None:
 def _open_if_alive(pid: int, start: int) -> int | None:
     """Return a pidfd of the process, -1 if none can be opened, None if the process is gone."""
     pidfd = open_pidfd(pid)
-    if is_alive(pid, start):  # if not, the pidfd is that of another process, with the same number
-        return pidfd
+    try:
+        if is_alive(pid, start):  # if not, the pidfd is that of another process, with the same number
+            return pidfd
+        gone = None
+    except OSError:
+        gone = -1
     _close(pidfd)
-    return None
+    return gone
+
+
+def _may_be_alive(pid: int, start: int) -> bool:
+    try:
+        return is_alive(pid, start)
+    except OSError:  # such as EMFILE: it cannot be looked at for now
+        return True
 
 
 def _close(pidfd: int | None) -> None:

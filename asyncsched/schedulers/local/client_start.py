@@ -44,10 +44,11 @@ class _Ends:
 
     def __init__(self, home: StateDir, *, detached: bool) -> None:
         home.make()
+        started = start_time(os.getpid()) or 0
         self.ours, self._theirs = socket.socketpair()
         self.ours.setblocking(False)
         self._pidfd = open_pidfd(os.getpid())
-        arguments = [self._theirs.fileno(), self._pidfd, home.fd, os.getpid(), start_time(os.getpid()) or 0]
+        arguments = [self._theirs.fileno(), self._pidfd, home.fd, os.getpid(), started]
         self.argv = [sys.executable or "python3", "-I", "-S", str(BOOT), *map(str, arguments), str(int(detached))]
         self.pass_fds = [fd for fd in arguments[:3] if fd >= 0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError, UnavailableError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.local.client import Supervisors
+from asyncsched.schedulers.local.errors import failed
 from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status import SupervisorState, describe_app
 from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
@@ -197,13 +197,19 @@ class Apps:
             start = rest.partition("-")[0]
             longest = COPY if name.endswith(COPIED) else UNFINISHED
             is_old = made is not None and time.time() - made > longest
-            if is_old and pid.isdecimal() and start.isdecimal() and not host.is_alive(int(pid), int(start)):
+            if is_old and pid.isdecimal() and start.isdecimal() and not _is_running(int(pid), int(start)):
                 self._home.remove_unfinished(name)
 
     def _look(self, app_ids: Sequence[str], *, asked: bool = False) -> dict[str, LookupResult]:
         return {app_id: self._look_for(app_id, asked=asked) for app_id in app_ids}
 
     def _look_for(self, app_id: str, *, asked: bool) -> LookupResult:
+        try:
+            return self._look_at(app_id, asked=asked)
+        except AsyncSchedError as error:
+            return error
+
+    def _look_at(self, app_id: str, *, asked: bool) -> LookupResult:
         record = self._home.read(app_id)
         if not isinstance(record, AppRecord):
             return record
@@ -228,7 +234,7 @@ def _supervisor_state(record: AppRecord) -> SupervisorState:
     if _is_here(record):
         return SupervisorState.LED
     # Either this machine was restarted since, or it was another machine.
-    restarted = record.host == here["host"] and record.boot_id != here["boot_id"]
+    restarted = record.host == here["host"] and record.boot_id != here["boot_id"] != ""
     return SupervisorState.LOST if restarted else SupervisorState.ELSEWHERE
 
 
@@ -236,9 +242,20 @@ def _is_here(record: AppRecord) -> bool:
     return {"host": record.host, "boot_id": record.boot_id, "pid_namespace": record.pid_namespace} == _here()
 
 
-@functools.cache
+_place: dict[str, str] = {}
+
+
 def _here() -> dict[str, str]:
-    return host.place()
+    """Return where this process runs, which is kept once the kernel has told all of it."""
+    if _place:
+        return _place
+    try:
+        found = host.place()
+    except OSError as error:
+        raise failed("this machine cannot be identified", error) from error
+    if all(found.values()):
+        _place.update(found)
+    return found
 
 
 def _may_start(record: AppRecord) -> bool:
@@ -250,12 +267,19 @@ def _may_start(record: AppRecord) -> bool:
 
 
 def _is_alive(supervisor: SupervisorRecord) -> bool:
-    return host.is_alive(supervisor.pid, supervisor.start)
+    return _is_running(supervisor.pid, supervisor.start)
+
+
+def _is_running(pid: int, start: int) -> bool:
+    try:
+        return host.is_alive(pid, start)
+    except OSError as error:
+        raise failed(f"the process {pid} cannot be looked at", error) from error
 
 
 def _alive(record: AppRecord) -> Iterable[tuple[str, int]]:
     for replica in record.replicas:
-        if replica.exit_code is None and replica.start is not None and host.is_alive(replica.pid, replica.start):
+        if replica.exit_code is None and replica.start is not None and _is_running(replica.pid, replica.start):
             yield replica.role, replica.k
 
 

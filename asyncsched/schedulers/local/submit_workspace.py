@@ -13,6 +13,7 @@ from typing import Protocol
 from asyncsched._tasks import finished_in_thread
 from asyncsched._typing import override
 from asyncsched.schedulers._common.copies import CopiedWorkspaces
+from asyncsched.schedulers.local.errors import failed
 from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.supervisor.formats import APPS, COPIED, WORKSPACE, unfinished_name
 from asyncsched.schedulers.local.supervisor.host import start_time
@@ -57,7 +58,11 @@ class LocalWorkspaces(CopiedWorkspaces):
     def _make_name(self, app_id: str) -> str:
         self._home.make()
         # Named like a supervisor's unfinished directories, so that it is removed like those if this process is killed.
-        return unfinished_name(os.getpid(), start_time(os.getpid()) or 0, next(_serial), f"{app_id}{COPIED}")
+        try:
+            start = start_time(os.getpid()) or 0
+        except OSError as error:
+            raise failed("this process cannot be identified", error) from error
+        return unfinished_name(os.getpid(), start, next(_serial), f"{app_id}{COPIED}")
 
     @asynccontextmanager
     async def copied(self, app_id: str) -> AsyncGenerator[str]:

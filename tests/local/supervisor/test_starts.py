@@ -267,7 +267,7 @@ def test_a_child_that_is_killed_while_it_is_set_up_fails_all(supervisor: Supervi
     assert not (tmp_path / "ran").exists()
 
 
-def test_an_app_whose_record_cannot_be_written_is_refused(home: Path, slow: str, tmp_path: Path) -> None:
+def test_an_app_whose_processes_cannot_be_identified_is_refused(home: Path, slow: str, tmp_path: Path) -> None:
     with Supervisor(home, prefix=["/bin/sh", "-c", 'ulimit -n 60; exec "$@"', "sh"]) as supervisor:
         with held(Path(slow)):
             say_submit(supervisor, shell(f"echo > {tmp_path}/ran"), replica(slow, k=1))
@@ -278,7 +278,7 @@ def test_an_app_whose_record_cannot_be_written_is_refused(home: Path, slow: str,
         for visitor in visitors:
             visitor.close()
 
-        assert "its record cannot be written: Too many open files" == answer["message"]
+        assert "its processes cannot be identified: Too many open files" == answer["message"]
         eventually_blocking(lambda: below(supervisor) == [])
     assert not (tmp_path / "ran").exists()
     assert [] == list((home / formats.APPS).iterdir())

@@ -1,8 +1,16 @@
-"""Identify the machine and its processes, because a process number alone is not unique."""
+"""Identify the machine and its processes, because a process number alone is not unique.
+
+What the kernel does not tell for now, as where no descriptors are left, is an OSError, because a process that cannot be
+looked at has not ended.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+
+UNSEEN = frozenset({errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM})
+"""Errors for what is not there, and for processes of others, which ``/proc`` may hide."""
 
 
 def host() -> str:
@@ -16,11 +24,11 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> str:
-    """Return the name of this process's pid namespace."""
+    """Return the name of this process's pid namespace, or ``""`` if there is none."""
     try:
         return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
+    except OSError as error:
+        return _unless_unseen(error)
 
 
 def place() -> dict[str, str]:
@@ -53,11 +61,17 @@ def is_alive(pid: int, start: int) -> bool:
 def _read(path: str) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
+    except OSError as error:
+        return _unless_unseen(error)
     try:
         return os.read(fd, 4096).decode("utf-8", "replace")
-    except OSError:
-        return ""  # it has ended since
+    except OSError as error:
+        return _unless_unseen(error)  # it may have ended since
     finally:
         os.close(fd)
+
+
+def _unless_unseen(error: OSError) -> str:
+    if error.errno in UNSEEN:
+        return ""
+    raise error

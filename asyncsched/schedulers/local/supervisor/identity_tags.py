@@ -70,10 +70,15 @@ def end_marked(pid: int, start: int) -> bool:
     """End all processes with the marks of a supervisor that is gone; return whether none is left.
 
     For the owner of a supervisor whose two processes were killed at once, so that neither could clean up. It checks
-    every process of the machine, and waits for the killed ones to end.
+    every process of the machine, and waits for the killed ones to end. Where the processes cannot be looked at for now,
+    it tries again.
     """
     for _ in range(ROUNDS):
-        found = list(_marked(pid, start))
+        try:
+            found = list(_marked(pid, start))
+        except OSError:
+            time.sleep(PAUSE)
+            continue
         if not found:
             return True
         for each in found:

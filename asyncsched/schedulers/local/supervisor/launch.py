@@ -190,12 +190,16 @@ class ReplicaLaunch:
         self.abort(LaunchError(_cannot_start(replica, "it ended during its setup"), ours=True))
 
     def _open(self) -> None:
-        for replica in self._app.replicas:
-            replica.start = start_time(replica.pid)
         try:
+            for replica in self._app.replicas:
+                replica.start = start_time(replica.pid)
             self._app.mark_started()
         except LaunchError as error:
             self.abort(error)
+            return
+        except OSError as error:
+            why = f"its processes cannot be identified: {error.strerror}"
+            self.abort(LaunchError(why, errno=error.errno or 0, ours=True))
             return
         self._is_open = True
         self._app.begin()

@@ -38,12 +38,12 @@ def main(arguments: Sequence[str]) -> None:
         os._exit(0)
     _be_nobodys()
     adopt_orphans()
-    watcher = (os.getpid(), start_time(os.getpid()) or 0)
+    watcher = os.getpid()
     life, alive = os.pipe2(os.O_CLOEXEC)
     worker = os.fork()
     if worker:
         os.close(life)
-        name = socket_name(worker, start_time(worker) or 0)
+        name = _socket_of(worker)
         watch(worker)
         _remove_socket(name, root)
         os._exit(0)
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         adopt_orphans()
         connection = socket.socket(fileno=sock)
         try:
-            control = Worker(root, watcher, life, raise_limits())
+            control = Worker(root, (watcher, start_time(watcher) or 0), life, raise_limits())
         except OSError as error:
             refuse(connection, f"in its state directory: {describe(error)}", errno_of(error))
         else:
@@ -107,11 +107,18 @@ def _reap() -> None:
         pass
 
 
+def _socket_of(worker: int) -> str:
+    try:
+        return socket_name(worker, start_time(worker) or 0)
+    except OSError:  # without this process, the worker would end what it runs
+        return ""
+
+
 def _remove_socket(name: str, root: int) -> None:
     try:
         os.unlink(f"{SUPERVISORS}/{name}", dir_fd=root)
     except OSError:
-        pass  # the worker has removed it already
+        pass  # the worker has removed it already, or it stays
 
 
 def _leave_note(root: int) -> None:

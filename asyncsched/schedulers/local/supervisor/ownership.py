@@ -110,5 +110,8 @@ class Ownership:
                 return self._by_mark[name]
         if (owner := self._by_tag.get(tag_of(top))) is not None:
             return owner
-        fields = stat_fields(top)
+        try:
+            fields = stat_fields(top)
+        except OSError:
+            return None
         return self._by_group.get(int(fields[2])) if fields is not None else None

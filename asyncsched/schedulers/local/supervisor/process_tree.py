@@ -79,9 +79,17 @@ def children_by_parents() -> Children:
     """Read the parent of every process of the machine once, for kernels without lists of children."""
     tree: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
-        if name.isdigit() and (fields := stat_fields(int(name))) is not None:
-            tree.setdefault(int(fields[1]), []).append(int(name))
+        if name.isdigit() and (parent := _parent(int(name))) is not None:
+            tree.setdefault(parent, []).append(int(name))
     return lambda pid: tree.get(pid, [])
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        fields = stat_fields(pid)
+    except OSError:
+        return None
+    return None if fields is None else int(fields[1])
 
 
 def is_childless() -> bool:

@@ -101,7 +101,7 @@ class Worker:
         self.loop.add(fd, ended)
 
     def _look_for_owner(self, process: tuple[int, int]) -> None:
-        if is_alive(*process):
+        if _may_be_alive(process):
             self.loop.call_later(OWNER_EVERY, lambda: self._look_for_owner(process))
         else:
             self.end_all("owner")
@@ -276,6 +276,13 @@ class Worker:
         strangers = [] if self.ownership.is_running else left.get(None, [])
         for replica in due:
             replica.settle(left.get(replica, []) + strangers)
+
+
+def _may_be_alive(process: tuple[int, int]) -> bool:
+    try:
+        return is_alive(*process)
+    except OSError:  # such as EMFILE: it cannot be looked at for now
+        return True
 
 
 def _noted(_number: int, _frame: object) -> None:
