@@ -7,16 +7,18 @@ import errno
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from asyncsched.errors import UnavailableError
-from asyncsched.schedulers.local import LocalScheduler, lookup
+from asyncsched.schedulers.local import LocalScheduler, client, lookup
 from asyncsched.schedulers.local.client_processes import until_ended
 from asyncsched.schedulers.local.client_start import PendingSupervisor
 from asyncsched.schedulers.local.state_dir import StateDir
@@ -250,3 +252,46 @@ def test_what_a_supervisor_left_is_looked_for_until_all_can_be_seen(opening: Ope
         assert end_marked(name, 7)
         assert -signal.SIGKILL == process.wait(WITHIN)
     assert [_stat(process.pid)] == opening.failed
+
+
+@pytest.mark.parametrize("missing", ["a socket", "their directory"])
+async def test_a_supervisor_that_cannot_be_reached_for_now_has_not_ended(
+    scheduler: LocalScheduler, monkeypatch: pytest.MonkeyPatch, opening: Opening, missing: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    app_id = await scheduler.submit(app(shell(WAITS)))
+    await first(scheduler, app_id)
+    async with LocalScheduler("another") as another:
+        with monkeypatch.context() as short:
+            if missing == "a socket":
+                short.setattr(client, "socket", SimpleNamespace(**{**vars(socket), "socket": fail}))
+            else:
+                opening.fail("supervisors")
+            for look in (another.describe, another.cancel, another.kill, another.delete):
+                with pytest.raises(UnavailableError, match="Too many open files") as caught:
+                    await look(app_id)
+                assert caught.value.retryable
+            assert [AppState.UNKNOWN] == [row.state for row in await another.list()]
+        opening.work()
+
+        found = await another.describe(app_id)
+        assert found is not None
+        assert AppState.RUNNING is found.state
+        await another.cancel(app_id)
+    assert AppState.CANCELLED is (await ended(scheduler, app_id)).state
+
+
+async def test_a_supervisor_that_could_not_be_reached_when_a_watch_began_is_watched(
+    scheduler: LocalScheduler, opening: Opening
+) -> None:
+    app_id = await scheduler.submit(app(shell(WAITS)))
+    await first(scheduler, app_id)
+    async with LocalScheduler("another") as another:
+        opening.fail("supervisors", times=3)
+        waiting = asyncio.create_task(ended(another, app_id))
+        await eventually(lambda: len(opening.failed) == 3)
+        await scheduler.cancel(app_id)
+
+        assert AppState.CANCELLED is (await waiting).state

@@ -10,7 +10,7 @@ from asyncsched.clock import Clock, wait_for_event
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.lookup import Apps, FoundApp
+from asyncsched.schedulers.local.lookup import Apps
 from asyncsched.schedulers.local.status import SupervisorState, describe_app
 from asyncsched.schedulers.local.status_record import SupervisorRecord, parse_event
 from asyncsched.schedulers.state_reports import StatePort
@@ -139,7 +139,10 @@ class LocalStateReader:
         """Find the supervisors that report on these apps."""
         groups: dict[str, tuple[SupervisorRecord, set[str]]] = {}
         for app_id, found in (await self._apps.find(app_ids)).items():
-            if not isinstance(found, FoundApp) or found.record.finished_ns is not None:
+            if isinstance(found, AsyncSchedError):
+                self._look_again([app_id])  # it may be running
+                continue
+            if found is None or found.record.finished_ns is not None:
                 # It has ended, but the feed may have read it just before that.
                 self._port.changed(app_id)
                 continue

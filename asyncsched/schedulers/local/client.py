@@ -12,12 +12,12 @@ from pathlib import Path
 
 from asyncsched._tasks import made_in_thread, outlast
 from asyncsched.clock import Clock
-from asyncsched.errors import AsyncSchedError, PermissionDeniedError, UnavailableError
+from asyncsched.errors import AsyncSchedError, PermissionDeniedError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.program import Programs
 from asyncsched.schedulers.local.client_connection import OnChange, SupervisorConnection, connect
 from asyncsched.schedulers.local.client_processes import until_ended
 from asyncsched.schedulers.local.client_start import PendingSupervisor, start_supervisor
-from asyncsched.schedulers.local.errors import failed
+from asyncsched.schedulers.local.errors import SupervisorGoneError, failed
 from asyncsched.schedulers.local.state_dir import StateDir
 from asyncsched.schedulers.local.status_record import BACKEND, SupervisorRecord
 from asyncsched.schedulers.local.supervisor.identity_tags import end_marked
@@ -136,9 +136,7 @@ class Supervisors:
         connection = await connect(sock, self._changed, on_lost)
         try:
             identity = (await connection.greet())["supervisor"]
-        except UnavailableError as error:
-            if error.operation:  # the supervisor gave the reason
-                raise
+        except SupervisorGoneError as error:
             raise UnavailableError(
                 "the supervisor of local apps did not start",
                 why="it ended at once",
@@ -174,7 +172,7 @@ class Supervisors:
                 try:
                     await own.call("stop")
                     self._stopping = True
-                except UnavailableError:
+                except SupervisorGoneError:
                     pass
             await own.lost()
             own.close()
@@ -188,7 +186,8 @@ class Supervisors:
         """Connect to an app's supervisor, for this block or, with `keep`, until it goes or `drop` is called.
 
         Raises:
-            UnavailableError: It is not running.
+            SupervisorGoneError: It is not running.
+            UnavailableError: The machine is short of something.
             PermissionDeniedError: Its socket belongs to another user.
         """
         name = supervisor.socket
@@ -209,10 +208,11 @@ class Supervisors:
                 connection.close()
 
     async def _connect(self, name: str) -> SupervisorConnection:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.setblocking(False)
+        sock: socket.socket | None = None
         at = -1
         try:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            sock.setblocking(False)
             at = await made_in_thread(self._home.open_sockets, os.close)
             # A socket's address has at most 107 bytes; this form is short for any state directory.
             await asyncio.get_running_loop().sock_connect(sock, f"/proc/self/fd/{at}/{Path(name).name}")
@@ -223,13 +223,11 @@ class Supervisors:
                     why=f"the process at {name} belongs to user {user}",
                     backend=BACKEND,
                 )
-        except OSError as error:
-            sock.close()
-            raise UnavailableError(
-                "the supervisor of a local app is gone", why=error.strerror or "", backend=BACKEND
-            ) from error
-        except BaseException:
-            sock.close()
+        except BaseException as error:
+            if sock is not None:
+                sock.close()
+            if isinstance(error, OSError) and not isinstance(error, AsyncSchedError):  # some of ours are both
+                raise _not_connected(error) from error
             raise
         finally:
             if at >= 0:
@@ -265,3 +263,9 @@ class Supervisors:
                 stopping.cancel()
             if self._own is not None:
                 self._own.close()
+
+
+def _not_connected(error: OSError) -> SchedulerError:
+    if isinstance(error, (ConnectionRefusedError, FileNotFoundError)):
+        return SupervisorGoneError("the supervisor of a local app is gone", why=error.strerror or "", backend=BACKEND)
+    return failed("the supervisor of a local app cannot be reached", error)

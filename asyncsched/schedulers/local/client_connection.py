@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from asyncsched._typing import override
-from asyncsched.errors import InvalidRequestError, UnavailableError
-from asyncsched.schedulers.local.errors import translate
+from asyncsched.errors import InvalidRequestError
+from asyncsched.schedulers.local.errors import SupervisorGoneError, translate
 from asyncsched.schedulers.local.status_record import BACKEND
 from asyncsched.schedulers.local.supervisor.formats import LONGEST_MESSAGE, PROTOCOL
 from asyncsched.schedulers.local.supervisor.lines import Lines, encode
@@ -81,7 +81,7 @@ class SupervisorConnection(asyncio.Protocol):
         """Send a request and return the answer.
 
         Raises:
-            UnavailableError: The supervisor is gone.
+            SupervisorGoneError: The supervisor is gone.
             InvalidRequestError: The request is longer than a supervisor accepts.
         """
         if self._transport is None or not self.is_open:
@@ -106,7 +106,7 @@ class SupervisorConnection(asyncio.Protocol):
         """Do what `call` does, for requests that a supervisor does not refuse.
 
         Raises:
-            UnavailableError: The supervisor is gone.
+            SupervisorGoneError: The supervisor is gone.
             SchedulerError: It refuses; one of another release may not know the request.
         """
         answer = await self.call(operation, **more)
@@ -131,8 +131,10 @@ class SupervisorConnection(asyncio.Protocol):
             self._transport.close()
 
 
-def _gone() -> UnavailableError:
-    return UnavailableError("the supervisor of local apps is gone", why="it has ended or was killed", backend=BACKEND)
+def _gone() -> SupervisorGoneError:
+    return SupervisorGoneError(
+        "the supervisor of local apps is gone", why="it has ended or was killed", backend=BACKEND
+    )
 
 
 def _too_long(operation: str, size: int) -> InvalidRequestError:

@@ -19,7 +19,7 @@ from asyncsched.logs.open_files import open_directory, open_file
 from asyncsched.schedulers.ending import not_ended
 from asyncsched.schedulers.hooks import TERMINAL
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.errors import failed
+from asyncsched.schedulers.local.errors import SupervisorGoneError, failed
 from asyncsched.schedulers.local.lookup import Apps, FoundApp, LookupResult, described
 from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status import SupervisorState, describe_app
@@ -68,7 +68,7 @@ async def ask_found_to_end(supervisors: Supervisors, operation: str, app_id: str
     try:
         async with supervisors.ask(found.record.supervisor) as connection:
             await connection.ask(operation, app_id=app_id)
-    except UnavailableError:
+    except SupervisorGoneError:
         return  # the supervisor has ended meanwhile, and the app with it
 
 

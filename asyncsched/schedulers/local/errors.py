@@ -10,7 +10,7 @@ from asyncsched._platform import WANTS
 from asyncsched.errors import InvalidRequestError, SchedulerError, UnavailableError
 from asyncsched.schedulers.local.status_record import BACKEND
 
-__all__ = ["failed", "help_with", "translate"]
+__all__ = ["SupervisorGoneError", "failed", "help_with", "translate"]
 
 #: What to do about errors that pass.
 _PASSING: Mapping[int, str] = {
@@ -31,6 +31,10 @@ _OURS: Mapping[int, str] = {
 
 #: Errors that only a different request can avoid.
 _OF_THE_APP = frozenset({errno.E2BIG, errno.EILSEQ, errno.EINVAL, errno.ENAMETOOLONG})
+
+
+class SupervisorGoneError(UnavailableError):
+    """The supervisor of an app has ended, and the app with it."""
 
 
 def translate(answer: Mapping[str, Any], operation: str, *, app_id: str = "") -> SchedulerError:

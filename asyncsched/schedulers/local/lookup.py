@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from asyncsched._tasks import gather_bounded
-from asyncsched.errors import AsyncSchedError, UnavailableError
+from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.local.client import Supervisors
-from asyncsched.schedulers.local.errors import failed
+from asyncsched.schedulers.local.errors import SupervisorGoneError, failed
 from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status import SupervisorState, describe_app
 from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
 from asyncsched.schedulers.local.supervisor import host
 from asyncsched.schedulers.local.supervisor.formats import COPIED
 from asyncsched.schedulers.responses import DescribeAppResponse
+from asyncsched.schedulers.state_reports import as_answer
 
 __all__ = ["Apps", "FoundApp", "LookupResult", "describe_all", "described"]
 
@@ -66,11 +67,14 @@ async def described(found: FoundApp) -> DescribeAppResponse:
 
 
 async def describe_all(findings: Mapping[str, LookupResult]) -> dict[str, DescribeAppResponse | AsyncSchedError | None]:
-    """Describe the found apps; an error is the answer for its app."""
+    """Describe the found apps; an error that a retry would not help is the answer for its app."""
     answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {}
     budget = budget_of(asyncio.get_running_loop())
     for app_id, found in findings.items():
-        answers[app_id] = await described(found) if isinstance(found, FoundApp) else found
+        if isinstance(found, FoundApp):
+            answers[app_id] = await described(found)
+        else:
+            answers[app_id] = None if found is None else as_answer(found)
         await budget.breathe()  # together, many apps may have many replicas
     return answers
 
@@ -150,7 +154,7 @@ class Apps:
         try:
             own = await self._supervisors.own()
             records = await _describe(own.ask("describe", app_ids=list(app_ids)), app_ids)
-        except UnavailableError:
+        except SupervisorGoneError:
             return {}
         self._mine -= {app_id for app_id in app_ids if app_id not in records}
         return {app_id: FoundApp(record) for app_id, record in records.items()}
@@ -169,9 +173,10 @@ class Apps:
         try:
             async with self._supervisors.ask(group[0].record.supervisor) as connection:
                 records = await _describe(connection.ask("describe", app_ids=app_ids), app_ids)
+        except SupervisorGoneError:
+            pass
         except AsyncSchedError as error:
-            if not isinstance(error, UnavailableError):
-                return dict.fromkeys(app_ids, error)
+            return dict.fromkeys(app_ids, error)
         result: dict[str, LookupResult] = {app_id: FoundApp(record) for app_id, record in records.items()}
         missing = [app_id for app_id in app_ids if app_id not in records]
         if missing:  # the app or its supervisor has ended, so the record on the disk is final
