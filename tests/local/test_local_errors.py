@@ -24,7 +24,19 @@ from tests.local._local import LOOKS_AROUND, ONE_LOOP, Other, app, app_directory
 
 pytestmark = ONE_LOOP
 
-PASSING = {"EAGAIN", "EDQUOT", "EIO", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "ENOSPC", "ETXTBSY"}
+PASSING = {
+    "EAGAIN",
+    "EDQUOT",
+    "EIO",
+    "EMFILE",
+    "ENFILE",
+    "ENOBUFS",
+    "ENOMEM",
+    "ENOSPC",
+    "ESTALE",
+    "ETIMEDOUT",
+    "ETXTBSY",
+}
 BY_REQUEST = {"E2BIG", "EILSEQ", "EINVAL", "ENAMETOOLONG"}
 
 

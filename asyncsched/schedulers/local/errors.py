@@ -17,6 +17,8 @@ _PASSING: Mapping[int, str] = {
     **WANTS,
     errno.EIO: "look for disk errors in the kernel's log (dmesg)",
     errno.ENOBUFS: "let other programs end",
+    errno.ESTALE: "try again, or mount the file system anew",
+    errno.ETIMEDOUT: "look whether the file server works",
     errno.ETXTBSY: "wait until the program is no longer being written",
 }
 
@@ -89,7 +91,7 @@ def _other_release(answer: Mapping[str, Any]) -> SchedulerError:
 def failed(
     what: str, error: OSError, *, otherwise: type[SchedulerError] = SchedulerError, fix: str = ""
 ) -> SchedulerError:
-    """Return the error for a system call on the state: an UnavailableError if the machine is short of something.
+    """Return the error for a system call on the state: an UnavailableError if it may pass.
 
     Args:
         what: What happened.
@@ -97,7 +99,7 @@ def failed(
         otherwise: The class of the error for any other reason.
         fix: What to do about it, if that does not follow from the kernel's error.
     """
-    kind = UnavailableError if error.errno in WANTS else otherwise
+    kind = UnavailableError if error.errno in _PASSING else otherwise
     return kind(what, why=error.strerror or str(error), fix=fix or help_with(error.errno or 0), backend=BACKEND)
 
 

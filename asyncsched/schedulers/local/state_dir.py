@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from asyncsched._platform import WANTS
+from asyncsched._home import UNMAKEABLE, is_kept_out
 from asyncsched.errors import AsyncSchedError, ConfigError, PermissionDeniedError, SchedulerError
 from asyncsched.schedulers.local.errors import failed
 from asyncsched.schedulers.local.status_record import BACKEND, AppRecord, SpoiltError, read_record
@@ -76,7 +76,8 @@ class StateDir:
     """One state directory, held open.
 
     Args:
-        candidates: Possible paths; the first that exists is used, or with `make` the first that can be made.
+        candidates: Possible paths; the first that exists is used, or with `make` the first that can be made. One that
+            cannot be opened or made for now is an error, and not passed over: apps in it would be gone.
     """
 
     def __init__(self, candidates: Sequence[Path]) -> None:
@@ -92,7 +93,12 @@ class StateDir:
             self.path = next(filter(_can_be_made, self._candidates), self.path)
 
     def open(self) -> bool:
-        """Open it if it exists; return whether it does."""
+        """Open it if it exists; return whether it does.
+
+        Raises:
+            PermissionDeniedError: It belongs to another user.
+            SchedulerError: It cannot be opened; an UnavailableError if that may pass.
+        """
         with self._lock:
             return self._open()
 
@@ -107,18 +113,14 @@ class StateDir:
         Raises:
             ConfigError: None of the candidates can be made; the message names the variable to set.
             PermissionDeniedError: It belongs to another user.
-            UnavailableError: The machine is short of something, such as space on its disk.
-            SchedulerError: Something else is in its place.
+            UnavailableError: It cannot be opened or made for now, as where the disk has no space.
+            SchedulerError: It cannot be opened, or something else is in its place.
         """
         with self._lock:
             problems = {} if self._open() else {path: self._make(path) for path in self._candidates if self.fd < 0}
         if self.fd < 0:
-            what = "no directory can be used for the state of local apps"
-            for error in problems.values():
-                if error is not None and error.errno in WANTS:
-                    raise failed(what, error) from error
             raise ConfigError(
-                what,
+                "no directory can be used for the state of local apps",
                 why="; ".join(f"{path}: {error and error.strerror}" for path, error in problems.items())
                 or "there is no home directory",
                 fix="set ASYNCSCHED_HOME to a directory that you own and can write to",
@@ -137,11 +139,13 @@ class StateDir:
             raise failed(f"cannot create {self.path / name}", error, fix=fix) from error
 
     def _make(self, path: Path) -> OSError | None:
-        """Make it there and open it, or return why that failed."""
+        """Make it there and open it, or return why that is impossible."""
         try:
             path.mkdir(0o700, parents=True, exist_ok=True)
         except OSError as error:
-            return error
+            if error.errno in UNMAKEABLE:
+                return error
+            raise failed(f"the state directory {path} cannot be made", error) from error
         return None if self._try(path) else OSError(errno.EACCES, "it cannot be opened")
 
     def _try(self, path: Path) -> bool:
@@ -149,10 +153,12 @@ class StateDir:
             fd = open_directory(str(path))
         except ForeignDirectory as error:
             raise _not_to_be_trusted(path, error) from error
-        except OSError as error:
-            if error.errno in WANTS:
-                raise failed(f"the state directory {path} cannot be opened", error) from error
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            if error.errno == errno.EACCES and is_kept_out(path):
+                return False
+            raise failed(f"the state directory {path} cannot be opened", error) from error
         self.fd, self.path = fd, path
         return True
 
@@ -315,5 +321,5 @@ def _not_to_be_trusted(path: Path, error: ForeignDirectory) -> PermissionDeniedE
 
 
 def _can_be_made(path: Path) -> bool:
-    there = next(each for each in (path, *path.parents) if each.exists())
+    there = next(each for each in (path, *path.parents) if os.path.exists(each))  # noqa: PTH110 - never an error
     return os.access(there, os.W_OK | os.X_OK)
