@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from asyncsched.errors import UnavailableError
+from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.schedulers.local import LocalScheduler, client, lookup
 from asyncsched.schedulers.local.client_processes import until_ended
 from asyncsched.schedulers.local.client_start import PendingSupervisor
 from asyncsched.schedulers.local.state_dir import StateDir
+from asyncsched.schedulers.local.status_record import SpoiltError
 from asyncsched.schedulers.local.supervisor import host
 from asyncsched.schedulers.local.supervisor.identity_tags import TAG, end_marked, first_tag
 from asyncsched.specs import AppState
@@ -54,22 +55,24 @@ class Opening:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.failed: list[str] = []
         self._path = ""
-        self._times = 0
+        self._times = self._after = 0
         self._number = 0
         self._open = os.open
         monkeypatch.setattr(os, "open", self)
         monkeypatch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, self})
 
     def __call__(self, path: Any, *args: Any, **options: Any) -> int:
-        if path == self._path and self._times > 0:
+        if path == self._path and self._after > 0:
+            self._after -= 1
+        elif path == self._path and self._times > 0:
             self._times -= 1
             self.failed.append(path)
             raise OSError(self._number, os.strerror(self._number), path)
         return self._open(path, *args, **options)
 
-    def fail(self, path: str, number: int = errno.EMFILE, *, times: int = sys.maxsize) -> None:
-        """Let one fail from now on, some times."""
-        self._path, self._number, self._times = path, number, times
+    def fail(self, path: str, number: int = errno.EMFILE, *, times: int = sys.maxsize, after: int = 0) -> None:
+        """Let one fail some times, after it has been opened some times."""
+        self._path, self._number, self._times, self._after = path, number, times, after
 
     def work(self) -> None:
         """Let none fail any more."""
@@ -295,3 +298,60 @@ async def test_a_supervisor_that_could_not_be_reached_when_a_watch_began_is_watc
         await scheduler.cancel(app_id)
 
         assert AppState.CANCELLED is (await waiting).state
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EIO, errno.ESTALE, errno.EACCES])
+@pytest.mark.parametrize("after", [0, 1], ids=["looking", "removing"])
+async def test_an_app_whose_record_cannot_be_read_for_now_is_not_told_as_removed(
+    scheduler: LocalScheduler, home: Path, opening: Opening, after: int, number: int
+) -> None:
+    app_id = await scheduler.submit(app(shell("true")))
+    await ended(scheduler, app_id)
+    scheduler._apps._mine.clear()
+    opening.fail("state.json", number, after=after)
+    with pytest.raises(SchedulerError, match=f"the record of {app_id} cannot be read") as caught:
+        await scheduler.delete(app_id)
+    assert not isinstance(caught.value, SpoiltError)  # which says that the app may be deleted
+    assert (number != errno.EACCES) == caught.value.retryable
+    opening.fail("state.json", number, after=after)
+    if after:
+        with pytest.raises(SchedulerError, match="cannot be read"):
+            await scheduler.prune(timedelta(0))
+    else:
+        assert [] == await scheduler.prune(timedelta(0))
+    opening.work()
+
+    assert (app_directory(home, app_id) / "state.json").exists()
+    assert [app_id] == await scheduler.prune(timedelta(0))
+    assert not app_directory(home, app_id).exists()
+
+
+async def test_what_is_left_of_an_app_and_cannot_be_read_for_now_is_not_told_as_removed(
+    scheduler: LocalScheduler, home: Path, opening: Opening
+) -> None:
+    app_id = await scheduler.submit(app(shell("true")))
+    await ended(scheduler, app_id)
+    scheduler._apps._mine.clear()
+    (app_directory(home, app_id) / "state.json").unlink()
+    opening.fail("state.json", after=1)
+    with pytest.raises(UnavailableError, match=f"the record of {app_id} cannot be read"):
+        await scheduler.delete(app_id)
+    opening.work()
+
+    await scheduler.delete(app_id)
+    assert not app_directory(home, app_id).exists()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
+async def test_a_directory_of_an_app_that_cannot_be_opened_for_now_is_not_damaged(
+    scheduler: LocalScheduler, home: Path, opening: Opening, number: int
+) -> None:
+    app_id = await scheduler.submit(app(shell("true")))
+    await ended(scheduler, app_id)
+    scheduler._apps._mine.clear()
+    opening.fail(app_id, number)
+    with pytest.raises(SchedulerError, match="cannot be read") as caught:
+        await scheduler.delete(app_id)
+
+    assert not isinstance(caught.value, SpoiltError)
+    assert app_directory(home, app_id).exists()

@@ -15,7 +15,13 @@ from asyncsched.schedulers.local.client import Supervisors
 from asyncsched.schedulers.local.errors import SupervisorGoneError, failed
 from asyncsched.schedulers.local.state_dir import StateDir, Stored
 from asyncsched.schedulers.local.status import SupervisorState, describe_app
-from asyncsched.schedulers.local.status_record import AppRecord, ReplicaRecord, SupervisorRecord, parse_record
+from asyncsched.schedulers.local.status_record import (
+    AppRecord,
+    ReplicaRecord,
+    SpoiltError,
+    SupervisorRecord,
+    parse_record,
+)
 from asyncsched.schedulers.local.supervisor import host
 from asyncsched.schedulers.local.supervisor.formats import COPIED
 from asyncsched.schedulers.responses import DescribeAppResponse
@@ -188,6 +194,8 @@ class Apps:
     def remove_unfinished(self, app_id: str) -> bool:
         """Remove what is left of an app whose start or removal was interrupted; return whether it was."""
         found = self._home.read(app_id)
+        if isinstance(found, AsyncSchedError) and not isinstance(found, SpoiltError):
+            raise found
         was_starting = isinstance(found, AppRecord) and found.started_ns is None and not _may_start(found)
         cut_off = found is None or was_starting
         if cut_off:

@@ -44,6 +44,8 @@ __all__ = ["StateDir", "Stored"]
 
 _APP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 LARGEST_RECORD = 256 << 20
+_NO_RECORD = frozenset({errno.EINVAL, errno.ELOOP, errno.ENOTDIR, errno.ENXIO})
+"""Errors for a link, a pipe, a socket or the like in the place of an app's record or directory."""
 LATE_WORDS = 8
 """Tries to remove an app's directory, because its supervisor may be writing the final record."""
 
@@ -209,7 +211,7 @@ class StateDir:
             return None
 
     def remove(self, judged: Stored) -> None:
-        """Remove an app with its whole directory; do nothing if it does not exist.
+        """Remove an app with its whole directory; do nothing if it does not exist, and raise if that cannot be told.
 
         Its record is removed first. If the rest cannot be removed, the app no longer exists, and the next delete, prune
         or submit of it removes what is left.
@@ -274,7 +276,7 @@ class StateDir:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise failed(f"the state directory {self.path} cannot be read", error, otherwise=SpoiltError) from error
+            raise _unread(f"the state directory {self.path} cannot be read", error) from error
 
     def open_sockets(self) -> int:
         """Open the directory of the supervisors' sockets."""
@@ -290,7 +292,12 @@ def _read(app_id: str, at: int) -> AppRecord | AsyncSchedError | None:
     except AsyncSchedError as error:
         return error
     except OSError as error:
-        return failed(f"the record of {app_id} cannot be read", error, otherwise=SpoiltError)
+        return _unread(f"the record of {app_id} cannot be read", error)
+
+
+def _unread(what: str, error: OSError) -> SchedulerError:
+    """Return the error for something that cannot be read; a SpoiltError only if no record can be there."""
+    return failed(what, error, otherwise=SpoiltError if error.errno in _NO_RECORD else SchedulerError)
 
 
 def _remove(judged: Stored, apps_at: int) -> None:
@@ -301,12 +308,15 @@ def _remove(judged: Stored, apps_at: int) -> None:
         remove_file(name, at=apps_at)  # this does not remove a directory
         return
     try:
-        if judged.is_same(_read(name, fd)):
+        found = _read(name, fd)
+        if judged.is_same(found):
             for _ in range(LATE_WORDS):
                 remove_file(STATE, at=fd)  # first: without its record the app no longer exists
                 remove_opened(fd, name, at=apps_at)
                 if not os.listdir(fd):  # noqa: PTH208 - a descriptor
                     break
+        elif isinstance(found, AsyncSchedError):
+            raise found  # the app is still there
     finally:
         os.close(fd)
 
