@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter, to_thread
 
+from asyncsched._platform import WANTS
 from asyncsched._tasks import finished_in_thread, outlast
 from asyncsched._typing import override
 from asyncsched.clock import Clock, TimerHandle
@@ -215,7 +216,9 @@ class FileSource(LogSource):
             self._put(Cut())  # the unfinished last line
         except OSError as error:
             where = f"{self.role}/{self.replica}"
-            self._error = LogStreamError(f"the log file of {where} cannot be read", why=str(error))
+            self._error = LogStreamError(
+                f"the log file of {where} cannot be read", why=str(error), retryable=error.errno in WANTS
+            )
             self._error.__cause__ = error
         finally:
             self._unwatch()

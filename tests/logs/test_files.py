@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -176,6 +177,24 @@ async def test_what_is_no_regular_file_is_refused(path: Path, tmp_path: Path, ki
     with pytest.raises(LogStreamError, match="log of app is incomplete") as caught:
         await drain(stream_of(FileSource(path, origin())))
     assert "cannot be read" in str(caught.value.failures[0].cause)
+
+
+@pytest.mark.parametrize(("number", "passes"), [(errno.EMFILE, True), (errno.EIO, False)])
+async def test_a_file_that_cannot_be_read_for_now_may_be_read_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, passes: bool
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    append(path, "line\n")
+    with monkeypatch.context() as short, pytest.raises(LogStreamError) as caught:
+        short.setattr(FileReader, "_open", fail)
+        await drain(stream_of(FileSource(path, origin())))
+    [failure] = caught.value.failures
+    assert isinstance(failure.cause, LogStreamError)
+    assert passes == failure.cause.retryable
+
+    assert ["line\n"] == [str(line) for line in await drain(stream_of(FileSource(path, origin())))]
 
 
 async def test_a_slow_consumer_holds_up_the_reading(path: Path) -> None:

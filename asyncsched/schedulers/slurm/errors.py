@@ -16,7 +16,7 @@ from asyncsched.errors import (
 )
 from asyncsched.schedulers._common.program import Finished
 
-__all__ = ["BACKEND", "absent", "being_submitted", "foreign", "open_to_others", "translate", "unwritable"]
+__all__ = ["BACKEND", "absent", "being_submitted", "foreign", "open_to_others", "translate", "unreadable", "unwritable"]
 
 BACKEND = "slurm"
 
@@ -27,6 +27,7 @@ _ELSEWHERE = (
     "variable ASYNCSCHED_SLURM_HOME for all that is not in `job_dir`"
 )
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_PASSING = frozenset({*WANTS, errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 
 _KINDS: tuple[tuple[type[SchedulerError], tuple[str, ...]], ...] = (
     (ThrottledError, ("rate limit", "rpc limit", "too many requests")),
@@ -109,6 +110,17 @@ def open_to_others(place: str, why: str, operation: str, *, fix: str = "") -> Pe
         f"{place} cannot be used for apps",
         why=f"{why}: another user could run any program as your job",
         fix=f"{fix}{_ELSEWHERE}",
+        backend=BACKEND,
+        operation=operation,
+    )
+
+
+def unreadable(path: str, error: OSError, operation: str = "") -> SchedulerError:
+    """Return the error for a file that cannot be read, so that nothing is known of it."""
+    return (UnavailableError if error.errno in _PASSING else SchedulerError)(
+        f"{path} cannot be read",
+        why=error.strerror or str(error),
+        fix=WANTS.get(error.errno or 0, "check the file system on which it is"),
         backend=BACKEND,
         operation=operation,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import stat
@@ -20,7 +21,7 @@ from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import names
 from asyncsched.schedulers.slurm.client import Cluster
-from asyncsched.schedulers.slurm.errors import absent, foreign, unwritable
+from asyncsched.schedulers.slurm.errors import absent, foreign, unreadable, unwritable
 from asyncsched.schedulers.slurm.lookup_places import check_own
 from asyncsched.schedulers.slurm.status import Evidence, alive, describe_app, is_over, list_row, newest
 from asyncsched.schedulers.slurm.status_records import (
@@ -33,7 +34,7 @@ from asyncsched.schedulers.slurm.status_records import (
     parse_row,
     write_row,
 )
-from asyncsched.schedulers.state_reports import Answers
+from asyncsched.schedulers.state_reports import Answers, as_answer
 from asyncsched.specs.result import LARGEST_RESULT, UnreadableResult, read_result
 from asyncsched.specs.to_plain import JsonValue
 
@@ -41,6 +42,9 @@ __all__ = ["AppLinks", "SlurmLookup", "StoredApp", "mark", "read_file", "remove_
 
 _READ = os.O_RDONLY | _platform.NOFOLLOW | _platform.NONBLOCK | _platform.CLOEXEC | _platform.BINARY
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _platform.NOFOLLOW | _platform.CLOEXEC | _platform.BINARY
+
+_NO_FILE = frozenset({errno.EACCES, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.EPERM})
+"""Errors for a file that is not there, or that is what a replica made of it: it may take away permissions, too."""
 
 LARGEST_RECORD = 64 << 20
 LARGEST_EVENTS = 1 << 20
@@ -51,6 +55,9 @@ LISTED_FIRST, LISTED_NEXT = 100, 1000
 """How many apps of a list are described at a time: most callers need only the newest."""
 CUT_OFF = 60.0
 """Seconds without a sign of its submitter after which the submit of an app without a job counts as cut off."""
+
+
+_Answer = DescribeAppResponse | AsyncSchedError | None
 
 
 class StoredApp(NamedTuple):
@@ -90,12 +97,15 @@ class AppLinks:
             return [name for name in os.listdir(self.links) if names.is_app_id(name)]  # noqa: PTH208 - names alone
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise unreadable(str(self.links), error, "list") from error
 
     def find(self, app_id: str, operation: str = "describe") -> StoredApp | None:
         """Return an app, None if there is none; an app whose record is gone has no replicas.
 
         Raises:
             PermissionDeniedError: Its directory belongs to another user.
+            SchedulerError: It cannot be read; an UnavailableError if that may pass.
         """
         directory = self.directory_of(app_id, operation)
         app = None if directory is None else self.read(app_id, directory)
@@ -131,6 +141,8 @@ class AppLinks:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
+            if error.errno not in (*_NO_FILE, errno.EINVAL):
+                raise unreadable(link, error, operation) from error
             raise foreign(link, f"it cannot be read: {error.strerror}", operation) from error
         check_own(directory, found, operation)
         return directory
@@ -139,7 +151,8 @@ class AppLinks:
         path = f"{directory}/{names.APP}"
         try:
             at = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a thousand in a sweep
-        except OSError:
+        except OSError as error:
+            _unless_no_file(path, error)
             return None
         mark = (at.st_dev, at.st_ino, at.st_mtime_ns)
         known = self._records.get(app_id)
@@ -172,7 +185,8 @@ def _is_cut_off(lock: str, created_ns: int) -> bool:
     """Return whether an app's submitter is gone: it holds the lock, and touches it before it sends the job."""
     try:
         fd = os.open(lock, _READ)
-    except OSError:
+    except OSError as error:
+        _unless_no_file(lock, error)
         return time.time_ns() - created_ns > CUT_OFF * 1e9
     try:
         _platform.lock_file(fd, shared=True)
@@ -184,18 +198,28 @@ def _is_cut_off(lock: str, created_ns: int) -> bool:
 
 
 def read_file(path: str, most: int, *, from_end: bool = False) -> bytes | None:
-    """Return at most `most` bytes of a file, its last ones if `from_end`; None if it is not a regular file."""
+    """Return at most `most` bytes of a file, its last ones if `from_end`; None if it is not a regular file.
+
+    Raises:
+        SchedulerError: It cannot be read; an UnavailableError if that may pass.
+    """
     try:
         fd = os.open(path, _READ)
-    except OSError:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(fd)
+            return None
+        with open(fd, "rb") as file:  # noqa: PTH123 - of a descriptor
+            file.seek(max(0, found.st_size - most) if from_end else 0)
+            return file.read(most)
+    except OSError as error:
+        _unless_no_file(path, error)
         return None
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(fd)
-        return None
-    with open(fd, "rb") as file:  # noqa: PTH123 - of a descriptor
-        file.seek(max(0, found.st_size - most) if from_end else 0)
-        return file.read(most)
+
+
+def _unless_no_file(path: str, error: OSError) -> None:
+    if error.errno not in _NO_FILE:
+        raise unreadable(path, error) from error
 
 
 async def mark(directory: str, name: str, text: str = "", *, operation: str) -> None:
@@ -247,7 +271,7 @@ class SlurmLookup:
         looked = await asyncio.to_thread(self._look, app_ids, operation)
         stored = {app_id: app for app_id, app in looked.items() if isinstance(app, StoredApp)}
         rows = await self._rows(stored, operation)
-        answers: dict[str, DescribeAppResponse | AsyncSchedError | None] = {
+        answers: dict[str, _Answer] = {
             app_id: None if isinstance(app, StoredApp) else app for app_id, app in looked.items()
         }
         return answers | await asyncio.to_thread(_describe_all, stored, rows)
@@ -258,7 +282,7 @@ class SlurmLookup:
             try:
                 looked[app_id] = self._home.find(app_id, operation)
             except AsyncSchedError as error:
-                looked[app_id] = error
+                looked[app_id] = as_answer(error)
         return looked
 
     async def _rows(self, stored: dict[str, StoredApp], operation: str) -> dict[str, JobRow]:
@@ -338,8 +362,8 @@ def _kept_rows(stored: Mapping[str, StoredApp]) -> dict[str, JobRow]:
 def _keep(directory: str, row: JobRow) -> None:
     """Keep the cluster's last row for a job, if possible."""
     path, text = Path(directory, names.TOLD), f"{write_row(row)}\n"
-    if read_file(str(path), END_OF_LOG) != text.encode(errors="surrogateescape"):
-        with suppress(OSError):
+    with suppress(OSError, SchedulerError):
+        if read_file(str(path), END_OF_LOG) != text.encode(errors="surrogateescape"):
             _replace(path, text)
 
 
@@ -355,24 +379,31 @@ def _results(app: StoredApp) -> dict[tuple[str, int], JsonValue]:
     return found
 
 
-def _describe_all(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -> dict[str, DescribeAppResponse]:
-    described: dict[str, DescribeAppResponse] = {}
-    for app_id, (record, directory, found) in stored.items():
-        job = rows.get(app_id)
-        # Read after the cluster has answered: a mark is always written before its job is ended.
-        is_cancelled, is_late = (os.path.lexists(f"{directory}/{name}") for name in (names.CANCELLED, names.LATE))
-        found = replace(found, is_cancelled=is_cancelled, is_late=is_late)
-        has_run = job is None or job.is_past or job.restarts > 0 or job.state != "PENDING"
-        if found.job_id and has_run:
-            with suppress(OSError):
-                found = _with_runs(record, directory, found)
-        if found.job_id and (job is None or job.state in ("COMPLETED", "FAILED", "CANCELLED")):
-            before = (read_file(f"{directory}/{names.BEFORE}", END_OF_LOG) or b"").decode(errors="replace").strip()
-            log = parse_log(read_file(f"{directory}/{names.BATCH_LOG}", END_OF_LOG, from_end=True) or b"")
-            found = replace(found, before=before, log=log)
-        app = described[app_id] = describe_app(record, found, job)
-        if directory and job is not None and not job.is_past and app.state.is_terminal() and not is_over(found):
-            _keep(directory, job)
+def _describe_all(stored: Mapping[str, StoredApp], rows: Mapping[str, JobRow]) -> dict[str, _Answer]:
+    described: dict[str, _Answer] = {}
+    for app_id, app in stored.items():
+        try:
+            described[app_id] = _describe(app, rows.get(app_id))
+        except SchedulerError as error:
+            described[app_id] = as_answer(error)
+    return described
+
+
+def _describe(app: StoredApp, job: JobRow | None) -> DescribeAppResponse:
+    record, directory, found = app
+    # Read after the cluster has answered: a mark is always written before its job is ended.
+    is_cancelled, is_late = (os.path.lexists(f"{directory}/{name}") for name in (names.CANCELLED, names.LATE))
+    found = replace(found, is_cancelled=is_cancelled, is_late=is_late)
+    has_run = job is None or job.is_past or job.restarts > 0 or job.state != "PENDING"
+    if found.job_id and has_run:
+        found = _with_runs(record, directory, found)
+    if found.job_id and (job is None or job.state in ("COMPLETED", "FAILED", "CANCELLED")):
+        before = (read_file(f"{directory}/{names.BEFORE}", END_OF_LOG) or b"").decode(errors="replace").strip()
+        log = parse_log(read_file(f"{directory}/{names.BATCH_LOG}", END_OF_LOG, from_end=True) or b"")
+        found = replace(found, before=before, log=log)
+    described = describe_app(record, found, job)
+    if directory and job is not None and not job.is_past and described.state.is_terminal() and not is_over(found):
+        _keep(directory, job)
     return described
 
 
