@@ -185,7 +185,10 @@ class _Copy:
             except OSError as error:
                 raise _cannot_write(path, error) from error
         for path, entry in reversed(made):  # last, because the mode may forbid writing into the directory
-            os.chmod(path, entry.mode & MODES)
+            try:
+                os.chmod(path, entry.mode & MODES)
+            except OSError as error:
+                raise _cannot_write(path, error) from error
         from asyncsched.workspace.archive import digest_of
 
         return digest_of(self._context.entries, digests)

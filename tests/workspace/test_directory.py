@@ -151,6 +151,27 @@ async def test_a_copy_that_cannot_be_made_for_now_may_be_made_again(
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.parametrize(("number", "passes"), [(errno.EDQUOT, True), (errno.EPERM, False)])
+async def test_a_copy_whose_modes_cannot_be_set_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, passes: bool
+) -> None:
+    (tmp_path / "workspace/inner").mkdir(parents=True)
+    (tmp_path / "workspace/inner").chmod(0o755)
+    usual = os.chmod
+
+    def fail(path: str, mode: int, **options: Any) -> None:
+        if mode == 0o755:
+            raise OSError(number, os.strerror(number), path)
+        usual(path, mode, **options)
+
+    with monkeypatch.context() as short, pytest.raises(WorkspaceError, match="cannot copy a workspace to") as caught:
+        short.setattr(os, "chmod", fail)
+        await DirWorkspace(str(tmp_path / "workspace")).copy(str(tmp_path / "copy"))
+
+    assert passes == caught.value.retryable
+    assert not (tmp_path / "copy").exists()
+
+
 async def test_another_hash_than_was_expected_leaves_nothing(tmp_path: Path) -> None:
     plant(tmp_path / "workspace")
 
