@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def _fail(call: str, path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -
         return usual(named, *args, **options)
 
     monkeypatch.setattr(os, call, failing)
+
+
+def _may_enter_all_but(place: Path) -> Callable[[object, int], bool]:
+    def access(path: object, _mode: int) -> bool:
+        return path != place
+
+    return access
 
 
 @pytest.mark.parametrize("number", MAY_PASS)
@@ -81,7 +89,8 @@ def test_one_that_cannot_be_made_for_now_is_not_replaced(
 def test_one_that_cannot_be_made_at_all_is_replaced(
     homes: list[Path], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    state, folders = StateDir(homes), []
+    state = StateDir(homes)
+    folders: list[Path] = []
     with monkeypatch.context() as short:
         _fail("mkdir", homes[0], number, short)
         state.make()
@@ -129,7 +138,7 @@ def test_a_home_of_another_user_that_we_may_not_enter_has_no_apps_of_ours(
     with monkeypatch.context() as kept_out:
         for call in ("open", "stat", "mkdir"):
             _fail(call, homes[0], errno.EACCES, kept_out)
-        kept_out.setattr(os, "access", lambda path, *_: path != homes[0].parent)
+        kept_out.setattr(os, "access", _may_enter_all_but(homes[0].parent))
         with pytest.raises(SchedulerError, match="cannot be opened"):
             state.open()  # our own directory does so: an expired ticket of a file server, for example
         kept_out.setattr("asyncsched._platform.user_id", lambda: os.geteuid() + 1)
