@@ -52,7 +52,7 @@ def _wake_on_signals() -> None:
 
     It watches for signals once it handles one of them. This one is ignored by default.
     """
-    with suppress(NotImplementedError):  # Windows, where it always watches
+    with suppress(RuntimeError, ValueError):  # Windows, where it always watches, or a thread, which gets no signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGURG, lambda: None)
 
 

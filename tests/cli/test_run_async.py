@@ -53,3 +53,23 @@ def test_ctrl_c_is_heard_though_it_did_not_end_the_wait_of_the_loop() -> None:
     done = subprocess.run([sys.executable, "-c", MISSED], capture_output=True, text=True, timeout=60, check=False)
 
     assert ("heard\n", "") == (done.stdout, done.stderr)
+
+
+IN_A_THREAD = """
+import threading
+from asyncsched.cli.console import Console
+from asyncsched.cli.run_async import run_with_runner
+
+async def work(runner):
+    return 3
+
+thread = threading.Thread(target=lambda: print(run_with_runner(Console(), work)))
+thread.start()
+thread.join()
+"""
+
+
+def test_it_runs_in_a_thread_as_well() -> None:
+    done = subprocess.run([sys.executable, "-c", IN_A_THREAD], capture_output=True, text=True, timeout=60, check=False)
+
+    assert ("3\n", "") == (done.stdout, done.stderr)
