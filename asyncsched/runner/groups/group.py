@@ -86,7 +86,7 @@ class JobGroup(AsyncOnly):
 
     @property
     def left_running(self) -> Sequence[Job]:
-        """The jobs that were left running, or whose end was not confirmed, when the group was left.
+        """The jobs that were left running, or whose end was not confirmed, when the group was left, by their numbers.
 
         Includes jobs of an earlier run of a group with a key that were not started again.
         """

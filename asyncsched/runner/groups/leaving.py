@@ -32,7 +32,7 @@ class Leaving:
     """Ends a group, once.
 
     Attributes:
-        left: The jobs that may still be running.
+        left: The jobs that may still be running, by their numbers.
     """
 
     def __init__(self, engine: Engine, keeper: LogKeeper | None) -> None:
@@ -84,7 +84,8 @@ class Leaving:
         for flight in engine.strays:
             if not flight.of.is_terminal():
                 flight.of._last = flight.status
-        self.left = [*engine.lost, *running, *(flight.of for flight in engine.strays)]
+        left = (*engine.lost, *running, *(flight.of for flight in engine.strays))
+        self.left = sorted(left, key=lambda job: job.index)
         await engine.close(
             ClosedError(f"the group {engine.settings.name!r} was left; nothing more is told of its jobs")
         )
