@@ -65,7 +65,7 @@ def is_there(directory: Path) -> bool:
 
 
 def is_kept_out(directory: Path) -> bool:
-    """Return whether a directory of another user keeps this one from entering it, so that nothing of ours is there."""
+    """Return whether another user's directory, which we may not enter, is on the path: nothing of ours is there."""
     for each in (directory, *directory.parents):
         try:
             found = each.stat()

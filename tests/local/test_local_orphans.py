@@ -149,6 +149,7 @@ ENDS: dict[str, tuple[str, Callable[[Other], Any]]] = {
     "return": ("return", lambda owner: None),
     "exception": ("raise SystemError('on purpose')", lambda owner: None),
     "exit": ("os._exit(3)", lambda owner: None),
+    # An interrupt just before the loop waits is seen when it wakes.
     "SIGINT": ("while True: await asyncio.sleep(0.1)", lambda owner: owner.send(signal.SIGINT)),
     "SIGTERM": ("await asyncio.Event().wait()", lambda owner: owner.send(signal.SIGTERM)),
     "SIGHUP": ("await asyncio.Event().wait()", lambda owner: owner.send(signal.SIGHUP)),

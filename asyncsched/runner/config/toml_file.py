@@ -31,7 +31,7 @@ _TOKEN = rf"""(?s)#[^\n]*+|\"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|{
 
 
 class _LongKeyError(ValueError):
-    """A key has so many dots that the parser's time and memory, which grow with their square, would not be enough."""
+    """A key has too many dots: the parser's time and memory grow with the square of their number."""
 
 
 class KeyLines:

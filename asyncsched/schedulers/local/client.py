@@ -226,7 +226,7 @@ class Supervisors:
         except BaseException as error:
             if sock is not None:
                 sock.close()
-            if isinstance(error, OSError) and not isinstance(error, AsyncSchedError):  # some of ours are both
+            if isinstance(error, OSError) and not isinstance(error, AsyncSchedError):  # UnavailableError is both
                 raise _not_connected(error) from error
             raise
         finally:

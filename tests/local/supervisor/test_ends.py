@@ -97,7 +97,7 @@ def test_who_is_left_when_the_first_process_obeys_is_asked_too(supervisor: Super
     code = """
 import os, signal, sys, time
 def rest():
-    while True: time.sleep(0.1)
+    while True: time.sleep(0.1)  # a signal just before one long sleep would be missed
 def end(*_):
     read, write = os.pipe()
     if os.fork() == 0:
