@@ -74,6 +74,30 @@ def test_streams_are_asked_for_apart_where_more_comes_again_than_is_new() -> Non
     assert place.take_hole() is None
 
 
+def test_what_a_stream_wrote_while_the_other_was_caught_up_is_read() -> None:
+    place = DockerResume()
+    note(place, (Stream.STDERR, 100.0), (Stream.STDOUT, 100.1))
+    place.reconnect()
+    note(place, (Stream.STDERR, 100.0), (Stream.STDOUT, 100.1))
+    place.reconnect()
+    assert Stream.STDOUT is place.apart
+    assert [False] == note(place, (Stream.STDOUT, 100.1))
+    assert not place.caught_up()
+    place.reconnect()
+    assert [False, True, True] == note(place, (Stream.STDERR, 100.0), (Stream.STDERR, 103.0), (Stream.STDERR, 117.0))
+    assert place.caught_up()
+
+    # Stdout wrote at 101, 102 and 110, after it had been caught up.
+    out, err = Stream.STDOUT, Stream.STDERR
+    asked = [(place.reconnect(), place.apart)]
+    assert [False, True, True, False] == note(place, (out, 100.1), (out, 101.0), (out, 102.0), (err, 103.0))
+    asked.append((place.reconnect(), place.apart))
+    assert [False, False, True] == note(place, (out, 102.0), (err, 103.0), (out, 110.0))
+
+    assert [(100_100_000_000, None), (102 * SECOND, None)] == asked
+    assert place.take_hole() is None
+
+
 def test_what_is_gone_while_streams_are_asked_for_apart_is_a_hole() -> None:
     place = DockerResume()
     note(place, (Stream.STDOUT, 100.0))
@@ -95,27 +119,39 @@ def logs(draw: st.DrawFn) -> list[Line]:
     now, newest = 10 * SECOND, {Stream.STDOUT: 0, Stream.STDERR: 0}
     steps = st.tuples(
         st.sampled_from([Stream.STDOUT, Stream.STDOUT, Stream.STDOUT, Stream.STDERR]),
-        st.sampled_from([1, 1000, 1_000_000, 400_000_000, 9 * SECOND]),
+        st.sampled_from([1, 1000, 400_000_000, 2 * SECOND, 9 * SECOND]),
         st.sampled_from([0, 0, 1000, 450_000_000]),
     )
-    for number, (stream, pause, lag) in enumerate(draw(st.lists(steps, max_size=60))):
+    for number, (stream, pause, lag) in enumerate(draw(st.lists(steps, max_size=100))):
         now += pause
         newest[stream] = max(newest[stream], now - lag)
         lines.append((newest[stream], stream, number))
     return lines
 
 
-@given(logs(), st.lists(st.integers(2, 12), min_size=1, max_size=5), st.integers(1, 5))
-def test_every_line_once_whatever_a_connection_lets_through(log: list[Line], room: list[int], size: int) -> None:
+@given(
+    logs(),
+    st.lists(st.integers(1, 8), min_size=1, max_size=5),
+    st.lists(st.integers(0, 20), min_size=1, max_size=5).filter(any),
+    st.integers(1, 5),
+    st.sampled_from([3, 16_384]),
+)
+def test_every_line_once_whatever_a_connection_lets_through(
+    log: list[Line], room: list[int], growth: list[int], size: int, remembered: int
+) -> None:
     place = DockerResume()
-    rooms, told, holes = cycle(room), list[Line](), list[Hole | None]()
+    place._size = remembered
+    rooms, grows, told, holes = cycle(room), cycle(growth), list[Line](), list[Hole | None]()
     longest = max((sum(1 for _ in same) for _, same in groupby(sorted(ns for ns, _, _ in log))), default=0)
-    done = False
-    connections = 0
+    done = last = False
+    connections = written = 0
     while not done:
         connections += 1
+        written += next(grows)
         since = place.reconnect()
-        sent = [line for line in log if line[0] >= (since or 0) and place.apart in (None, line[1])]
+        if place.apart is None or place.begins:
+            last = written >= len(log)
+        sent = [line for line in log[:written] if line[0] >= (since or 0) and place.apart in (None, line[1])]
         let_through = sent[: max(next(rooms), longest + 1)]
         for at in range(0, len(let_through), size):
             batch = [(ns, stream.value, str(number)) for ns, stream, number in let_through[at : at + size]]
@@ -126,8 +162,9 @@ def test_every_line_once_whatever_a_connection_lets_through(log: list[Line], roo
                 fresh = [True] * len(batch)
             told += [line for line, new in zip(let_through[at:], fresh, strict=False) if new]
             holes.append(place.take_hole())
-        done = len(let_through) == len(sent) and (place.apart is None or place.caught_up())
-        assert connections <= 8 * len(log) + 8, "it does not get on"
+        whole = len(let_through) == len(sent) and (place.apart is None or place.caught_up())
+        done = whole and last
+        assert connections <= 16 * len(log) + 8, "it does not get on"
     place.end_replay()
 
     assert {None} >= {*holes, place.take_hole()}

@@ -31,7 +31,11 @@ class _Mark:
 
 @dataclass(slots=True)
 class _Seen:
-    """The part of one stream that was read before the connection, and may be sent again."""
+    """The part of one stream that was read before the connection, and may be sent again.
+
+    `left` are the lines with the last stamp that were not sent again yet: with none left, the connection has passed
+    the part. `anchored` says that no line is missing after it.
+    """
 
     ns: int
     left: int
@@ -44,7 +48,8 @@ class DockerResume(Resume):
     What both streams are past need not be sent again. If one is quiet, the daemon must repeat as much as lines may be
     out of order, and in a log that is written fast this may be more than one connection lets through. So if more lines
     were repeated than new, each stream is requested separately, from its own last line on: then next to nothing is
-    repeated, and every connection makes progress. Once both have caught up, they are read together again.
+    repeated, and every connection makes progress. Once both have caught up, they are read together again: from the end
+    of the stream that caught up first, as the log went on while the other one was read.
 
     Args:
         terminal: Whether the container has a terminal, and so only one stream.
@@ -60,9 +65,11 @@ class DockerResume(Resume):
         self._marks: dict[Hashable, _Mark] = {}
         self._old = self._new = 0  # lines of the current connection
         self._behind: deque[Stream] = deque()  # streams to catch up with separately
-        # Set from the first separate connection until all streams together have brought something new: until then, more
-        # was read of one stream than of the other, which the ring of both cannot show.
+        # Set from the first separate connection until all streams together have brought something new after the end of
+        # each: until then, more was read of one stream than of the other, which the ring of both cannot show.
         self._seen: dict[Hashable, _Seen] | None = None
+        # Since when lines of a stream may be missing, as it was when the stream was last requested separately.
+        self._floors: dict[Hashable, int] = {}
         self.apart: Stream | None = None
         self.begins = False
 
@@ -99,7 +106,8 @@ class DockerResume(Resume):
     @override
     def reconnect(self) -> int | None:
         stuck = self._old > self._new
-        together = self.apart is None and self._new > 0
+        seen = self._seen or {}
+        in_step = self.apart is None and self._new > 0 and all(each.left <= 0 for each in seen.values())
         self._old = self._new = 0
         self.begins = stuck and not self._behind
         if self.begins:
@@ -109,11 +117,14 @@ class DockerResume(Resume):
         self.apart = self._behind[0] if self._behind else None
         if self.apart is not None:
             return self._reconnect_apart(self.apart)
-        if self._seen is None or together:
+        if self._seen is None or in_step:
             self._seen = None
             return super().reconnect()
-        since = self._since()
-        self._seen = {stream: _Seen(mark.ns, mark.lines, mark.ns < since) for stream, mark in self._marks.items()}
+        since = min(map(self._last_known, self._floors)) // _MS * _MS
+        self._seen = {
+            stream: _Seen(mark.ns, mark.lines if mark.ns >= since else 0, anchored=mark.ns < since)
+            for stream, mark in self._marks.items()
+        }
         return since
 
     def caught_up(self) -> bool:
@@ -129,8 +140,14 @@ class DockerResume(Resume):
         self._seen = None
         super().end_replay()
 
+    def _last_known(self, stream: Hashable) -> int:
+        """Return a time before which no line of the stream is missing."""
+        mark = self._marks.get(stream)
+        return self._floors[stream] if mark is None else max(self._floors[stream], mark.ns)
+
     def _reconnect_apart(self, stream: Stream) -> int | None:
         self._replay = None
+        self._floors[stream.value] = super()._since()
         seen = {} if self.begins or self._seen is None else self._seen
         self._seen = seen
         mark = self._marks.get(stream.value)
@@ -144,6 +161,7 @@ class DockerResume(Resume):
         if seen is None:
             return True
         if ns > seen.ns:
+            seen.left = 0
             if not seen.anchored:
                 self._hole, seen.anchored = Hole(seen.ns, ns), True
             return True
