@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from asyncsched.logs import LogLine, LogOrigin
 from asyncsched.logs.line import decode
@@ -28,6 +28,9 @@ from benchmarks._peer import Peer, peer
 
 SECONDS = 0.3
 """Of a flood, from its first line."""
+
+ROUNDS = 11
+"""Of these floods, as each is short."""
 
 BLOCKS = 1_280_000
 PRINTS = 200_000
@@ -154,7 +157,8 @@ async def _of_yes() -> AsyncIterator[Claim]:
                 OBJECTS: partial(_file, _hand_on),
                 BRIDGED: partial(_theirs, bridged),
                 BLOCKING: partial(_theirs, blocking),
-            }
+            },
+            ROUNDS,
         )
     name = "`yes` of 80 characters"
     for reference, bound in ((FILE, 0.18), (OBJECTS, 0.9), (BRIDGED, 10.0), (BLOCKING, 2.4)):
@@ -167,8 +171,8 @@ BROKEN = "lines that are torn, lost or out of order"
 _RATE: Callable[[Flood], float] = attrgetter("rate")
 
 
-async def _in_turns(measures: dict[str, Callable[[], Awaitable[Flood]]]) -> Rounds[Flood]:
-    return await in_turns_on_loop(measures, LEAST_ROUNDS)
+async def _in_turns(measures: dict[str, Callable[[], Awaitable[Flood]]], rounds: int = LEAST_ROUNDS) -> Rounds[Flood]:
+    return await in_turns_on_loop(measures, rounds)
 
 
 def _told(taken: Rounds[Flood]) -> str:
@@ -216,6 +220,9 @@ class _Handed:
     def __init__(self, lines: Iterable[LogLine]) -> None:
         self._ready = iter(lines)
 
+    def __aiter__(self) -> Self:
+        return self
+
     async def __anext__(self) -> LogLine:
         for line in self._ready:
             return line
@@ -227,9 +234,10 @@ def _hand_on(data: bytes) -> int:
     lines = decode(data.splitlines(keepends=True), _ORIGIN, 1)
 
     async def look() -> None:
-        handed, broken = _Handed(lines), 0
-        for _ in range(len(lines)):
-            broken += await anext(handed) != LINE
+        seen = broken = 0
+        async for line in _Handed(lines):
+            seen += 1
+            broken += line != LINE
 
     with contextlib.suppress(StopIteration):  # it never waits
         look().send(None)
@@ -272,15 +280,15 @@ async def _yes() -> Flood:
         async with LocalScheduler("benchmark") as scheduler:
             app_id = await scheduler.submit(app_of(YES), {"max_log_bytes": 4 << 30})
             stream = scheduler.log_iter(app_id, should_tail=True)
-            lines = broken = 0
+            lines, broken, took = 0, 0, 0.0
             async with stream:
                 await anext(stream)
                 began = undisturbed()
-                while undisturbed() - began < SECONDS:
-                    for _ in range(1000):
-                        broken += await anext(stream) != LINE
-                    lines += 1000
-                took = undisturbed() - began
+                async for line in stream:
+                    lines += 1
+                    broken += line != LINE
+                    if not lines % 1000 and (took := undisturbed() - began) >= SECONDS:
+                        break
             await scheduler.kill(app_id)
     return Flood(lines / took, broken)
 
