@@ -65,7 +65,7 @@ def is_there(directory: Path) -> bool:
 
 
 def is_kept_out(directory: Path) -> bool:
-    """Return whether another user's directory, which we may not enter, is on the path: nothing of ours is there."""
+    """Return whether the path leads through another user's directory that we may not enter: nothing there is ours."""
     for each in (directory, *directory.parents):
         try:
             found = each.stat()

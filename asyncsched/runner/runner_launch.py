@@ -47,8 +47,7 @@ class _LaunchingRunner(_RunnerBase):
 
         Args:
             app: The app to run; it is not modified. A TorchX `AppDef` works too.
-            scheduler: The scheduler's name; by default the runner's first, which is ``local_cwd`` unless `schedulers`
-                were given.
+            scheduler: The scheduler's name; by default the runner's first.
             cfg: The scheduler's run options, as a mapping or an instance of its options class.
             workspace: A directory or URL whose files are added to the app's images.
             key: Makes the call idempotent: with the same session and key, it returns the existing app. The app's id

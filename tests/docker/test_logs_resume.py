@@ -119,7 +119,7 @@ def logs(draw: st.DrawFn) -> list[Line]:
     now, newest = 10 * SECOND, {Stream.STDOUT: 0, Stream.STDERR: 0}
     steps = st.tuples(
         st.sampled_from([Stream.STDOUT, Stream.STDOUT, Stream.STDOUT, Stream.STDERR]),
-        st.sampled_from([1, 1000, 400_000_000, 2 * SECOND, 9 * SECOND]),
+        st.sampled_from([1, 1000, 1_000_000, 400_000_000, 2 * SECOND, 9 * SECOND]),
         st.sampled_from([0, 0, 1000, 450_000_000]),
     )
     for number, (stream, pause, lag) in enumerate(draw(st.lists(steps, max_size=100))):
@@ -131,7 +131,7 @@ def logs(draw: st.DrawFn) -> list[Line]:
 
 @given(
     logs(),
-    st.lists(st.integers(1, 8), min_size=1, max_size=5),
+    st.lists(st.integers(1, 12), min_size=1, max_size=5),
     st.lists(st.integers(0, 20), min_size=1, max_size=5).filter(any),
     st.integers(1, 5),
     st.sampled_from([3, 16_384]),
@@ -144,9 +144,9 @@ def test_every_line_once_whatever_a_connection_lets_through(
     rooms, grows, told, holes = cycle(room), cycle(growth), list[Line](), list[Hole | None]()
     longest = max((sum(1 for _ in same) for _, same in groupby(sorted(ns for ns, _, _ in log))), default=0)
     done = last = False
-    connections = written = 0
+    connections = written = 0  # the connections since all was written
     while not done:
-        connections += 1
+        connections += written >= len(log)
         written += next(grows)
         since = place.reconnect()
         if place.apart is None or place.begins:
@@ -164,7 +164,7 @@ def test_every_line_once_whatever_a_connection_lets_through(
             holes.append(place.take_hole())
         whole = len(let_through) == len(sent) and (place.apart is None or place.caught_up())
         done = whole and last
-        assert connections <= 16 * len(log) + 8, "it does not get on"
+        assert connections <= 8 * len(log) + 8, "it does not get on"
     place.end_replay()
 
     assert {None} >= {*holes, place.take_hole()}

@@ -41,7 +41,7 @@ class JobGroup(AsyncOnly):
 
     ::
 
-        async with runner.group("slurm", limit=8, retries=1) as group:
+        async with runner.group(limit=8, retries=1) as group:
             for app in apps:
                 group.start(app)
             async for job in group.as_completed():

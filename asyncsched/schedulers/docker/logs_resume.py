@@ -147,7 +147,7 @@ class DockerResume(Resume):
 
     def _reconnect_apart(self, stream: Stream) -> int | None:
         self._replay = None
-        self._floors[stream.value] = super()._since()
+        self._floors[stream.value] = super()._since()  # not this class's, which takes both streams to be in step
         seen = {} if self.begins or self._seen is None else self._seen
         self._seen = seen
         mark = self._marks.get(stream.value)
