@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from asyncsched._dockerd import Daemon
+from asyncsched.clock import Clock
 from asyncsched.errors import UnavailableError
 from asyncsched.schedulers.docker import names
 from asyncsched.schedulers.docker.changes import EventReader
 from asyncsched.schedulers.state_reports import StatePort
+from asyncsched.testing import VirtualClock
 from tests._support import WITHIN
 
 NOW = 1_000_000.0
@@ -64,7 +66,8 @@ class FakeDaemon:
 class Port:
     """Keeps what is reported, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, app_ids: Sequence[str]) -> None:
+        self.app_ids = app_ids
         self.reports: asyncio.Queue[str] = asyncio.Queue()
         self.kept: dict[str, Mapping[str, Any]] = {}
 
@@ -77,11 +80,14 @@ class Port:
 
 
 @asynccontextmanager
-async def reading(daemon: FakeDaemon) -> AsyncGenerator[asyncio.Queue[str]]:
-    port = Port()
-    task = asyncio.create_task(
-        EventReader(cast("Daemon", daemon), cast("StatePort", port), port.kept.__setitem__).run()
+async def reading(
+    daemon: FakeDaemon, *, app_ids: Sequence[str] = (), clock: Clock | None = None
+) -> AsyncGenerator[asyncio.Queue[str]]:
+    port = Port(app_ids)
+    reader = EventReader(
+        cast("Daemon", daemon), cast("StatePort", port), port.kept.__setitem__, clock=clock or VirtualClock()
     )
+    task = asyncio.create_task(reader.run())
     try:
         async with asyncio.timeout(WITHIN):
             assert "connected" == await port.reports.get()
@@ -125,6 +131,17 @@ async def test_a_restart_that_fails_is_told_although_no_event_does() -> None:
     daemon.down["one"].set()
     async with reading(daemon) as reports:
         assert ["app of one"] * 3 == [await reports.get() for _ in range(3)]
+
+
+async def test_an_end_whose_event_the_daemon_has_skipped_is_read_nevertheless() -> None:
+    clock = VirtualClock()
+    async with reading(FakeDaemon([]), app_ids=["one", "two"], clock=clock) as reports:
+        await clock.advance(29)
+        assert reports.empty()
+        for _ in range(2):
+            await clock.advance(30)
+            assert ["one", "two"] == [reports.get_nowait() for _ in range(2)]
+        assert reports.empty()
 
 
 async def test_labels_may_be_longer_than_any_buffer() -> None:

@@ -16,6 +16,7 @@ from asyncsched.schedulers.docker import names
 
 if TYPE_CHECKING:
     from asyncsched._dockerd import Daemon
+    from asyncsched.clock import Clock
     from asyncsched.schedulers.state_reports import StatePort
 
 __all__ = ["EventReader"]
@@ -33,6 +34,10 @@ _LOOK_BACK = 30.0
 """How many seconds of events before the connection are requested too: a container that died then may still be listed
 as running, and nothing else reports its end. A busy daemon was seen to take several seconds."""
 
+_READ_EVERY = 30.0
+"""Seconds between two reads of every watched app: a daemon skips an event if it cannot pass it on within 0.1 s, as on a
+machine that is overloaded, and nobody is told."""
+
 
 class EventReader:
     """Reads the daemon's events of our containers until the connection breaks, and reports them to a port.
@@ -46,13 +51,17 @@ class EventReader:
         daemon: The daemon to listen to.
         port: Receives the reports.
         keep: Takes the id of a container that has ended, and its inspection.
+        clock: The time source.
     """
 
-    def __init__(self, daemon: Daemon, port: StatePort, keep: Callable[[str, Mapping[str, Any]], None]) -> None:
+    def __init__(
+        self, daemon: Daemon, port: StatePort, keep: Callable[[str, Mapping[str, Any]], None], *, clock: Clock
+    ) -> None:
         self._daemon = daemon
         self._port = port
         self._keep = keep
-        self._ends = BackgroundTasks(_log)
+        self._clock = clock
+        self._tasks = BackgroundTasks(_log)
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
@@ -60,7 +69,7 @@ class EventReader:
         try:
             await self._read()
         finally:
-            await self._ends.close(10.0)
+            await self._tasks.close(10.0)
 
     async def _read(self) -> None:
         from asyncsched._dockerd import read_objects  # already imported in a thread when the daemon was created
@@ -71,9 +80,16 @@ class EventReader:
         what = "cannot read Docker's events"
         async with self._daemon.stream("events", params, what=what, operation="watch") as content:
             self._port.connected()
+            self._tasks.start(self._read_all_again())
             async with aclosing(read_objects(content)) as events:
                 async for event in events:
                     self._take(event)
+
+    async def _read_all_again(self) -> None:
+        """Have every watched app read now and then, however little the events say."""
+        while True:
+            await self._clock.sleep(_READ_EVERY)
+            self._port.changed(*self._port.app_ids)
 
     def _take(self, event: dict[str, Any]) -> None:
         actor: dict[str, Any] = event["Actor"]
@@ -82,7 +98,7 @@ class EventReader:
         if not (app_id := next(filter(None, found), "")):
             return  # only its image has our labels
         if event["Action"] == "die":
-            self._ends.start(self._report_end(actor["ID"], app_id))
+            self._tasks.start(self._report_end(actor["ID"], app_id))
         else:
             self._port.changed(app_id)
 

@@ -191,7 +191,7 @@ class DockerScheduler(DockerWorkspaceMixin[DockerOpts, DockerJob], Scheduler[Doc
     async def _push_states(self, port: StatePort) -> None:
         self._pushing = True
         try:
-            await EventReader(await self._docker(), port, self._lookup.keep_end).run()
+            await EventReader(await self._docker(), port, self._lookup.keep_end, clock=self.clock).run()
         finally:
             self._pushing = False
 
