@@ -24,6 +24,7 @@ class CuttingProxy:
         drop: Says of a request, by its number and its first line, whether to break the connection instead of
             handing it on (``"before"``), or instead of handing its answer back (``"after"``).
         held: Requests that contain this are kept until `release`.
+        silenced: What the daemon answers, from now on, to requests that contain this does not arrive.
         room: Says of a request, by its first line, after how many bytes of the answer to break the connection.
     """
 
@@ -37,6 +38,7 @@ class CuttingProxy:
         self.cuts = 0
         self.lifetime: tuple[float, float] | None = None
         self.held = ""
+        self.silenced = ""
         self.drop: Callable[[int, str], str] = lambda number, line: ""
         self.room: Callable[[str], int | None] = lambda line: None
 
@@ -138,6 +140,8 @@ class _Link(asyncio.Protocol):
     def answer(self, data: bytes) -> None:
         if self.mute:
             self.cut()
+        elif self._proxy.silenced and self._proxy.silenced in self.last_request:
+            return
         elif self._client is not None:
             self._client.write(data if self.room is None else data[: self.room])
             if self.room is not None:

@@ -22,7 +22,8 @@ from asyncsched.schedulers.docker import names as labels
 from asyncsched.schedulers.docker.request import to_wire
 from asyncsched.schedulers.responses import DescribeAppResponse
 from asyncsched.specs import AppState, BindMount, Stream
-from tests._support import eventually
+from asyncsched.testing import VirtualClock
+from tests._support import WITHIN, eventually
 from tests.docker._apps import OBEYS, Gate, app, shell
 from tests.docker._proxy import CuttingProxy
 from tests.services import dockerd as docker_service
@@ -140,6 +141,25 @@ async def test_one_connection_tells_of_100_apps_and_its_loss_hides_nothing(proxy
 
     assert [AppState.CANCELLED] * 200 == told + told_late + told_again
     assert [[]] * 200 == ends
+
+
+async def test_an_end_whose_event_the_daemon_has_skipped_is_told_nevertheless(proxy: CuttingProxy) -> None:
+    clock = VirtualClock()
+    async with DockerScheduler("session", clock=clock) as scheduler, DockerScheduler("another process") as other:
+        ids = [await created(other) for _ in range(2)]
+        watches = [scheduler.watch([app_id]) for app_id in ids]
+        for watch in watches:
+            assert (await anext(watch)).state is AppState.PENDING
+        await other.cancel(ids[0])
+        assert (await anext(watches[0])).state is AppState.CANCELLED  # so the events arrive
+
+        proxy.silenced = "/events"
+        await other.cancel(ids[1])
+        async with asyncio.timeout(WITHIN):
+            step = asyncio.create_task(anext(watches[1]))
+            await clock.advance(30)
+            assert (await step).state is AppState.CANCELLED
+        await gather_bounded(other.delete, ids, 8)
 
 
 async def test_who_waits_is_told_as_soon_as_the_daemon_says_so(scheduler: DockerScheduler) -> None:
