@@ -141,10 +141,11 @@ async def test_a_change_is_told_once_to_each_watcher(scheduler: FakeScheduler, s
 
 
 async def test_a_later_watcher_gets_the_present_without_a_call(pushed: FakeScheduler, service: FakeService) -> None:
-    (app_id,) = await launch(service, 1)
-    async with pushed.watch([app_id]) as first:
+    app_id, other = await launch(service, 2)
+    async with pushed.watch([app_id]) as first, pushed.watch([other]) as third:
         await anext(first)
         await eventually(lambda: (s := pushed.watch_statistics()) is not None and s.connected)
+        await anext(third)  # read after, or with, what is read again for the connection
         before = service.calls.copy()
         async with pushed.watch([app_id]) as second:
             assert AppState.RUNNING == (await anext(second)).state
