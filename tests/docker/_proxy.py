@@ -24,7 +24,7 @@ class CuttingProxy:
         drop: Says of a request, by its number and its first line, whether to break the connection instead of
             handing it on (``"before"``), or instead of handing its answer back (``"after"``).
         held: Requests that contain this are kept until `release`.
-        silenced: What the daemon answers, from now on, to requests that contain this does not arrive.
+        silenced: From now on, nothing of the answers to requests that contain this arrives.
         room: Says of a request, by its first line, after how many bytes of the answer to break the connection.
     """
 
@@ -121,6 +121,10 @@ class _Link(asyncio.Protocol):
     def _held(self) -> bool:
         return bool(self._proxy.held) and self._proxy.held in self.last_request
 
+    @property
+    def _silenced(self) -> bool:
+        return bool(self._proxy.silenced) and self._proxy.silenced in self.last_request
+
     def data_received(self, data: bytes) -> None:
         if data.startswith(_METHODS):
             self.last_request = data.partition(b"\r\n")[0].decode()
@@ -140,9 +144,7 @@ class _Link(asyncio.Protocol):
     def answer(self, data: bytes) -> None:
         if self.mute:
             self.cut()
-        elif self._proxy.silenced and self._proxy.silenced in self.last_request:
-            return
-        elif self._client is not None:
+        elif self._client is not None and not self._silenced:
             self._client.write(data if self.room is None else data[: self.room])
             if self.room is not None:
                 self.room -= len(data)
