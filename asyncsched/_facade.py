@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import inspect
 import os
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
-from types import GenericAlias, TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from types import FunctionType, GenericAlias, TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from asyncsched._bridge import Bridge
 from asyncsched._tasks import outlast
@@ -127,19 +126,20 @@ def on_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
     return twin
 
 
-class Items(Protocol[ItemT_co]):
-    """The methods of an async generator that an iterator needs."""
+if TYPE_CHECKING:
 
-    def __aiter__(self) -> AsyncIterator[ItemT_co]: ...
-    def __anext__(self) -> Awaitable[ItemT_co]: ...
-    def aclose(self) -> Awaitable[None]: ...
+    class Items(Protocol[ItemT_co]):
+        """The methods of an async generator that an iterator needs."""
 
+        def __aiter__(self) -> AsyncIterator[ItemT_co]: ...
+        def __anext__(self) -> Awaitable[ItemT_co]: ...
+        def aclose(self) -> Awaitable[None]: ...
 
-class Watch(Items[ItemT_co], Protocol[ItemT_co]):
-    """An async generator whose set of apps can be changed while it runs."""
+    class Watch(Items[ItemT_co], Protocol[ItemT_co]):
+        """An async generator whose set of apps can be changed while it runs."""
 
-    def add(self, *names: str | Iterable[str]) -> None: ...
-    def discard(self, *names: str | Iterable[str]) -> None: ...
+        def add(self, *names: str | Iterable[str]) -> None: ...
+        def discard(self, *names: str | Iterable[str]) -> None: ...
 
 
 def blocking_iter(
@@ -164,9 +164,11 @@ def blocking_iter(
 
 def set_return(twin: Callable[..., object], annotation: object) -> None:
     """Set a twin's own return annotation, in place of the wrapped method's."""
-    twin.__annotations__ = {**twin.__annotations__, "return": annotation}
-    signature = inspect.signature(twin).replace(return_annotation=annotation)
-    twin.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect
+    method: FunctionType = twin.__wrapped__  # type: ignore[attr-defined]
+    shown = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__, method.__closure__)
+    shown.__kwdefaults__ = method.__kwdefaults__
+    shown.__annotations__ = twin.__annotations__ = {**method.__annotations__, "return": annotation}
+    twin.__wrapped__ = shown  # type: ignore[attr-defined]  # where inspect reads the signature
 
 
 def blocking_watch(

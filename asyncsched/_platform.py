@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Collection, Mapping
 from importlib import import_module
-from typing import NamedTuple, cast
+from typing import cast
 
 from asyncsched.errors import ConfigError
 
@@ -23,7 +23,6 @@ __all__ = [
     "NOFOLLOW",
     "NONBLOCK",
     "WANTS",
-    "Want",
     "can_open_relative",
     "check_linux",
     "has_file_locks",
@@ -56,20 +55,8 @@ WANTS: Mapping[int, str] = {
 _MOST_CAUSES = 20
 
 
-class Want(NamedTuple):
-    """Something that the machine or the user is short of.
-
-    Attributes:
-        why: The system's word for it.
-        fix: What to do.
-    """
-
-    why: str
-    fix: str
-
-
-def want_behind(error: BaseException | None) -> Want | None:
-    """Return the want of this machine for which a connection failed, as far as the error of a client tells it.
+def want_behind(error: BaseException | None) -> int | None:
+    """Return the number of the want of this machine for which a connection failed, as far as a client's error tells it.
 
     EAGAIN is none here: of a connection it says that the other side is busy.
     """
@@ -78,7 +65,7 @@ def want_behind(error: BaseException | None) -> Want | None:
             return None
         number = error.errno if isinstance(error, OSError) else None
         if number is not None and number in WANTS and number != errno.EAGAIN:
-            return Want(os.strerror(number), WANTS[number])
+            return number
         details = getattr(error, "kwargs", None)  # of botocore
         inner = cast("dict[str, object]", details).get("error") if isinstance(details, dict) else None
         causes = (inner, getattr(error, "os_error", None), error.__cause__, error.__context__)

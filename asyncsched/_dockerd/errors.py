@@ -161,7 +161,7 @@ def _unreachable(endpoint: Endpoint, error: Exception, backend: str, operation: 
     unavailable = kind(
         "cannot reach Docker",
         why=f"{endpoint}: {_reason(number, error)}",
-        fix=_START if want is None else want.fix,
+        fix=_START if want is None else _platform.WANTS[want],
         backend=backend,
         operation=operation,
     )

@@ -20,19 +20,21 @@ if TYPE_CHECKING:
     from asyncsched.runner.groups.settings import CfgOf, OnFailure, OnLeave, Reuse
 
 
-class GroupArguments(TypedDict, total=False):
-    """The keyword arguments of `Runner.group`."""
+if TYPE_CHECKING:
 
-    limit: int | None
-    retries: int
-    timeout: float | None
-    on_failure: OnFailure
-    max_failures: float | None
-    key: str | None
-    reuse: Reuse
-    on_leave: OnLeave | None
-    workspace: str | None
-    keep_logs: str | os.PathLike[str] | None
+    class GroupArguments(TypedDict, total=False):
+        """The keyword arguments of `Runner.group`."""
+
+        limit: int | None
+        retries: int
+        timeout: float | None
+        on_failure: OnFailure
+        max_failures: float | None
+        key: str | None
+        reuse: Reuse
+        on_leave: OnLeave | None
+        workspace: str | None
+        keep_logs: str | os.PathLike[str] | None
 
 
 class _GroupingRunner(_HostedRunner):

@@ -31,16 +31,18 @@ class SchedulerFactory(Protocol):
         ...
 
 
-class Ahead(Protocol):
-    """Preparations of a backend that began before its scheduler was created."""
+if TYPE_CHECKING:
 
-    def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
-        """Let the scheduler use it; call this before any operation of the scheduler."""
-        ...
+    class Ahead(Protocol):
+        """Preparations of a backend that began before its scheduler was created."""
 
-    def drop(self) -> None:
-        """End it, unless a scheduler uses it."""
-        ...
+        def hand_to(self, scheduler: Scheduler[Any, Any]) -> None:
+            """Let the scheduler use it; call this before any operation of the scheduler."""
+            ...
+
+        def drop(self) -> None:
+            """End it, unless a scheduler uses it."""
+            ...
 
 
 class _LazyFactory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.responses import DescribeAppResponse
@@ -14,20 +14,22 @@ Answers = Mapping[str, DescribeAppResponse | AsyncSchedError | None]
 """The answers of one call: for each app its description, None if it does not exist, or an error."""
 
 
-class _Feed(Protocol):
-    """The feed, as a port sees it."""
+if TYPE_CHECKING:
 
-    @property
-    def app_ids(self) -> Sequence[str]: ...
+    class _Feed(Protocol):
+        """The feed, as a port sees it."""
 
-    @property
-    def changes(self) -> int: ...
+        @property
+        def app_ids(self) -> Sequence[str]: ...
 
-    def connected(self) -> None: ...
+        @property
+        def changes(self) -> int: ...
 
-    def changed(self, app_ids: Sequence[str], /) -> None: ...
+        def connected(self) -> None: ...
 
-    def apply(self, app_id: str, response: DescribeAppResponse | None, /) -> None: ...
+        def changed(self, app_ids: Sequence[str], /) -> None: ...
+
+        def apply(self, app_id: str, response: DescribeAppResponse | None, /) -> None: ...
 
 
 class StatePort:

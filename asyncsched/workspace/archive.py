@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error, failed
+from asyncsched.workspace.files import CHUNK, Entry, changed_error, failed
 from asyncsched.workspace.hashing import sha256
 from asyncsched.workspace.threads import Check
+
+if TYPE_CHECKING:
+    from asyncsched.workspace.files import Tree
 
 __all__ = ["archived", "content", "digest_of", "file_digest"]
 

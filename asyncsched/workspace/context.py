@@ -7,12 +7,15 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
-from asyncsched.workspace.files import Entry, LocalTree, Tree, taken
+from asyncsched.workspace.files import Entry, LocalTree, taken
 from asyncsched.workspace.threads import Check, abandon, in_thread
+
+if TYPE_CHECKING:
+    from asyncsched.workspace.files import Tree
 
 __all__ = ["Context", "Entry", "absolute", "open_tree"]
 

@@ -14,7 +14,7 @@ from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
 from asyncsched.specs.dryrun import WorkspacePlan
 from asyncsched.workspace.context import Context, open_tree
-from asyncsched.workspace.files import CHUNK, Entry, Tree, changed_error, failed
+from asyncsched.workspace.files import CHUNK, Entry, changed_error, failed
 from asyncsched.workspace.hashing import sha256, workspace_hash
 from asyncsched.workspace.threads import Check, in_thread
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import logging
 
     from asyncsched.specs.app import AppDef
+    from asyncsched.workspace.files import Tree
 
 __all__ = ["IGNORE_FILE", "DirWorkspace", "changed_since", "copy_planned", "directory_hash", "plan_copy"]
 

@@ -61,34 +61,36 @@ class Entry(NamedTuple):
     target: str = ""
 
 
-class Tree(Protocol):
-    """A tree to read files from."""
+if TYPE_CHECKING:
 
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        ...
+    class Tree(Protocol):
+        """A tree to read files from."""
 
-    def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
-        """Return the content of a directory (the empty string for the root), and note what is skipped."""
-        ...
+        @property
+        def name(self) -> str:
+            """Its name in messages."""
+            ...
 
-    def open(self, entry: Entry) -> IO[bytes]:
-        """Open a file for reading."""
-        ...
+        def scan(self, directory: str, note: Callable[[str], None]) -> Sequence[Entry]:
+            """Return the content of a directory (the empty string for the root), and note what is skipped."""
+            ...
 
-    def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
-        """Return the content of a small file in the root; None if there is none.
+        def open(self, entry: Entry) -> IO[bytes]:
+            """Open a file for reading."""
+            ...
 
-        Args:
-            name: The file's name.
-            from_inside: Raise WorkspaceError if it is a link that leads out of the tree.
-        """
-        ...
+        def read_rules(self, name: str, *, from_inside: bool = False) -> bytes | None:
+            """Return the content of a small file in the root; None if there is none.
 
-    def close(self) -> None:
-        """Release what the tree holds open."""
-        ...
+            Args:
+                name: The file's name.
+                from_inside: Raise WorkspaceError if it is a link that leads out of the tree.
+            """
+            ...
+
+        def close(self) -> None:
+            """Release what the tree holds open."""
+            ...
 
 
 def taken(tree: Tree, ignore: Ignore, note: Callable[[str], None]) -> Iterator[Entry]:

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import TYPE_CHECKING
 
 from asyncsched._typing import override
 from asyncsched.clock import TimerHandle
@@ -21,7 +22,7 @@ from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.groups.flight import Flight
 from asyncsched.runner.groups.following import Following
 from asyncsched.runner.groups.host import Host
-from asyncsched.runner.groups.job import Job, Owner, Phase, phase_of
+from asyncsched.runner.groups.job import Job, Phase, phase_of
 from asyncsched.runner.groups.labels import labelled
 from asyncsched.runner.groups.outcome import End, Verdict
 from asyncsched.runner.groups.settings import AT_ONCE, Cfg, GroupSettings, JobSettings, cfg_of_attempt
@@ -29,6 +30,9 @@ from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle, make_app_handle
 from asyncsched.specs.run_options import runopts
 from asyncsched.specs.state import AppState, AppStatus, FailureCause
+
+if TYPE_CHECKING:
+    from asyncsched.runner.groups.job import Owner
 
 __all__ = ["Engine"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
-from asyncsched._platform import want_behind
+from asyncsched._platform import WANTS, want_behind
 from asyncsched.errors import (
     AsyncSchedError,
     AuthError,
@@ -109,7 +110,7 @@ def translate(
         why = re.sub(r"value: .*?(?=, type|, valid|$)", "value: ***", str(error), flags=re.MULTILINE)
         return InvalidRequestError(f"the parameters of {operation} are invalid", why=why, **_where(operation))
     if (want := want_behind(error)) is not None:
-        return _unavailable(operation, f"{error} ({want.why})", want.fix)
+        return _unavailable(operation, f"{error} ({os.strerror(want)})", WANTS[want])
     return _unavailable(operation, str(error) or kind)
 
 

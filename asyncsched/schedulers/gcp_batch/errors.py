@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from asyncsched._platform import want_behind
+from asyncsched._platform import WANTS, want_behind
 from asyncsched.errors import (
     AuthError,
     ConflictError,
@@ -97,7 +97,7 @@ def translate(error: Exception, operation: str, *, project: str = "", permission
         return error
     if not isinstance(error, GoogleFailure):
         why, want = str(error) or type(error).__name__, want_behind(error)
-        fix = "check the network" if want is None else want.fix
+        fix = "check the network" if want is None else WANTS[want]
         return UnavailableError(f"Google Cloud did not answer {operation}", why=why, fix=fix, **_where(operation))
     code, why = _STATUSES.get(error.status, error.code), error.message or error.status
     if code == 429:

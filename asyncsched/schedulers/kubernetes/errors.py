@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from asyncsched._platform import want_behind
+from asyncsched._platform import WANTS, want_behind
 from asyncsched.errors import (
     AuthError,
     ConflictError,
@@ -192,7 +192,7 @@ def _silence(error: Exception, operation: str, peer: Peer) -> SchedulerError:
     return UnavailableError(
         f"{peer} did not answer",
         why=said,
-        fix=check if want is None else want.fix,
+        fix=check if want is None else WANTS[want],
         **_where(operation),
     )
 
