@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import os
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
-from types import FunctionType, GenericAlias, TracebackType
+from types import GenericAlias, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from asyncsched._bridge import Bridge
@@ -164,11 +165,9 @@ def blocking_iter(
 
 def set_return(twin: Callable[..., object], annotation: object) -> None:
     """Set a twin's own return annotation, in place of the wrapped method's."""
-    method: FunctionType = twin.__wrapped__  # type: ignore[attr-defined]
-    shown = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__, method.__closure__)
-    shown.__kwdefaults__ = method.__kwdefaults__
-    shown.__annotations__ = twin.__annotations__ = {**method.__annotations__, "return": annotation}
-    twin.__wrapped__ = shown  # type: ignore[attr-defined]  # where inspect reads the signature
+    twin.__annotations__ = {**twin.__annotations__, "return": annotation}
+    signature = inspect.signature(twin).replace(return_annotation=annotation)
+    twin.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect
 
 
 def blocking_watch(
