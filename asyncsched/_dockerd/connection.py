@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 from aiodocker import Docker
 
 from asyncsched._dockerd.endpoint import Endpoint
 from asyncsched._dockerd.errors import ForeignAnswerError
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError
 
 __all__ = ["DaemonConnection", "endless", "hang_up", "open_connection"]

@@ -10,8 +10,8 @@ import os
 import re
 import shlex
 from pathlib import PurePath
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.components.images import default_image
 from asyncsched.errors import ComponentError
 from asyncsched.specs.app import AppDef, Role

@@ -6,7 +6,8 @@ import inspect
 import itertools
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from asyncsched._typing import NamedTuple
 
 __all__ = ["Docstring", "parse_docstring"]
 

@@ -6,9 +6,10 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from asyncsched import _platform
+from asyncsched._typing import NamedTuple
 
 __all__ = ["Cut", "FileReader", "Item", "PastEnd"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Self
+from typing import Self
 
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.specs.stream import Stream
 
 __all__ = ["LogGap", "LogLine", "LogOrigin", "decode", "decode_unlabelled", "gap_line", "label"]

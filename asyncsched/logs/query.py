@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError, UsageError
 from asyncsched.specs.given import as_several, is_a, kind, unexpected
 from asyncsched.specs.stream import Stream

@@ -7,10 +7,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from typing import NamedTuple
 
 from asyncsched._streams import for_one
 from asyncsched._tasks import SharedTask
+from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock, wait_for_event
 from asyncsched.errors import SchedulerError
 from asyncsched.logs.backoff import Backoff

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Sequence
 from functools import partial
 from operator import length_hint
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from asyncsched._streams import SteppedStream
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.logs.line import LogLine
 from asyncsched.logs.query import LogQuery
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from asyncsched._typing import NamedTuple
 from asyncsched.schedulers.responses import DescribeAppResponse, StateEvent
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.responses import ListAppResponse
 from asyncsched.schedulers.state_stream import FeedStatistics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import islice
 from math import isnan
@@ -87,20 +87,26 @@ class WaitResult:
         else:
             self._left[app] = event
 
-    async def statuses(
-        self, apps: Mapping[AppHandle, AppKey], timeout: float | None
-    ) -> dict[AppHandle, AppStatus | None]:
-        """Return the last statuses, None for unknown apps; raise WaitTimeoutError if some have not ended."""
+    async def statuses(self, apps: dict[AppHandle, AppKey], timeout: float | None) -> dict[AppHandle, AppStatus | None]:
+        """Return the last statuses, None for unknown apps; raise WaitTimeoutError if some have not ended.
+
+        Empties `apps` and this object meanwhile: to free thousands of entries at the end would hold the loop.
+        """
         budget = budget_of(asyncio.get_running_loop())
         ended: dict[AppHandle, AppStatus | None] = {}
         left: list[tuple[AppHandle, AppStatus | None]] = []
-        for handle, app in apps.items():
+        for handle in list(apps):
+            app = apps.pop(handle)
             last = self._ended[app] if app in self._ended else self._last(handle, app)
             if app in self._ended or (last is not None and last.is_terminal()):
                 ended[handle] = last
             else:
                 left.append((handle, last))
             await budget.breathe()
+        for noted in (self._ended, self._left):
+            while noted:
+                noted.popitem()
+                await budget.breathe()
         if left:
             raise _late(left, timeout)
         return ended

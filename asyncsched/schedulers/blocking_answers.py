@@ -9,9 +9,9 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
-from asyncsched._typing import Doc
+from asyncsched._typing import Doc, NamedTuple
 from asyncsched.errors import (
     AsyncSchedError,
     ConfigError,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.app import NONE, Role
 from asyncsched.specs.copies import copied
 from asyncsched.specs.secret import masked_env

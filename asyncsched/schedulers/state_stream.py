@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from asyncsched._streams import SteppedStream, StreamCore, Waiter
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.logs.loop_time import LoopBudget, budget_of
 from asyncsched.schedulers.responses import DescribeAppResponse, Fingerprint, StateEvent, own_copy
 from asyncsched.specs.given import as_flat

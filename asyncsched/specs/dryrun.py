@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import UsageError
 from asyncsched.specs.masking import find_secrets, masked
 from asyncsched.specs.rich_display import RichDisplay

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import MalformedHandleError
 from asyncsched.specs.rich_display import RichDisplay
 

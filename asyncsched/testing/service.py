@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.line import utc

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.masking import hidden
 from asyncsched.specs.stream import Stream
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from string import Template
-from typing import NamedTuple
+
+from asyncsched._typing import NamedTuple
 
 __all__ = ["NAMES", "OLD_NAMES", "as_our_literal", "as_ours", "as_their_literal", "as_theirs"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.color import Color
@@ -14,7 +14,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.specs.state import AppState
 from asyncsched.views.live_log import ShownRow
 from asyncsched.views.live_table import TableLine

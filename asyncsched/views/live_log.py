@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.views.log_names import Names
 from asyncsched.views.log_view import LogRow, LogView
 

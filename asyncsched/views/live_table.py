@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.state import AppState
 from asyncsched.views.apps import AppView
 from asyncsched.views.live_order import SORTS, STATE_FILTERS, Row, key_of, row_of, sort_rows

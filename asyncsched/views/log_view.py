@@ -6,8 +6,9 @@ import re
 from collections import deque
 from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.stream import Stream
 from asyncsched.views.log_names import Names
 

@@ -6,8 +6,9 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.state import AppState, AppStatus
 from asyncsched.views.apps import AppView, app_view, by_attention
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from signal import Signals
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.state import AppState, AppStatus, FailureCause, ReplicaStatus
 
 __all__ = [

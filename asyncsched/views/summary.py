@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.state import AppState
 from asyncsched.views.apps import NOT_KNOWN, AppView
 

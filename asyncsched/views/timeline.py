@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.state import AppState, ReplicaStatus
 
 __all__ = ["MOST", "Bar", "TimeLine", "time_line"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.state import AppState
 from asyncsched.specs.to_plain import JsonValue
 from asyncsched.views.apps import AppView

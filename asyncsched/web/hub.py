@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from asyncsched._tasks import BackgroundTasks
+from asyncsched._typing import NamedTuple
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.listed_apps import ListedApps
 from asyncsched.runner.results import AppList, is_set_up

@@ -6,9 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import NamedTuple
 
 from asyncsched._streams import Waiter
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.logs.stream import LogStream

@@ -13,9 +13,10 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Literal, Protocol
 
 from asyncsched import _platform
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import WorkspaceError
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ daemon. Clients are recognised by their class names, so that aiodocker need not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import WorkspaceError
 
 __all__ = ["Ignore", "IgnoreVerdict"]

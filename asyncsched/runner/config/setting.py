@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError
 
 __all__ = ["Section", "Setting", "Settings", "from_origin"]

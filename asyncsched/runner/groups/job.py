@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Generator, Mapping
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
 from asyncsched._loops import AsyncOnly
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import AppStatusError
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.handle import AppHandle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.specs.state import AppState, AppStatus, FailureCause
 
 __all__ = ["End", "Verdict", "counts", "judge"]

@@ -8,8 +8,9 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, Union, cast
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError, UsageError
 from asyncsched.schedulers.request_checks import LONGEST_TIME, has_timeout
 from asyncsched.schedulers.shape import check_workspace

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from asyncsched._tasks import BackgroundTasks
+from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock, TimerHandle
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.schedulers.responses import StateEvent

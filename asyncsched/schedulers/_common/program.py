@@ -13,9 +13,10 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from asyncsched._tasks import finished_in_thread, outlast
+from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.program_start import Started, start_program

@@ -6,9 +6,9 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any
 
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.clock import Clock
 from asyncsched.errors import InvalidRequestError, NotFoundError, PermissionDeniedError
 from asyncsched.logs.line import LogGap, LogOrigin, gap_line, label, utc

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.logs.line import LogLine, LogOrigin, decode_unlabelled
 from asyncsched.logs.rfc3339 import StampReader
 from asyncsched.logs.split import MAX_LINE

@@ -13,8 +13,9 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock
 from asyncsched.errors import AuthError, ClosedError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.shared_call import SharedCall

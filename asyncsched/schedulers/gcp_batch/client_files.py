@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import AuthError
 from asyncsched.schedulers.gcp_batch.errors import BACKEND
 

@@ -8,8 +8,9 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError
 from asyncsched.schedulers.gcp_batch.client_credentials import Token
 from asyncsched.schedulers.gcp_batch.client_files import is_header

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any
 
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.clock import Clock
 from asyncsched.errors import ThrottledError
 from asyncsched.logs.query import LogQuery

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import cast
 
+from asyncsched._typing import NamedTuple
 from asyncsched.schedulers._common.app_notes import app_note, read_app_note
 from asyncsched.schedulers._common.roles import role_notes, shortened
 from asyncsched.schedulers._common.untrusted import (

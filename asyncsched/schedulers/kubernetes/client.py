@@ -13,8 +13,9 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError, SchedulerError, ThrottledError
 from asyncsched.logs.backoff import Backoff

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any
 
+from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError
 from asyncsched.schedulers.kubernetes.client_asked import Asked

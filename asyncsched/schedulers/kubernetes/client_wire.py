@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from asyncsched import __version__
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.schedulers.kubernetes.errors import ApiFailure, read_failure
 
 if TYPE_CHECKING:

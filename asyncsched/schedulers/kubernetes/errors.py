@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from asyncsched._platform import WANTS, want_behind
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import (
     AuthError,
     ConflictError,

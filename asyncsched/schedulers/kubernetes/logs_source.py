@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from asyncsched._typing import override
+from asyncsched._typing import NamedTuple, override
 from asyncsched.errors import SchedulerError, UnavailableError
 from asyncsched.logs.connection import ConnectionSource, NotStarted
 from asyncsched.logs.line import LogGap, LogLine, LogOrigin, gap_line, utc

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.schedulers._common.untrusted import read_session
 from asyncsched.schedulers.kubernetes import names
 from asyncsched.schedulers.kubernetes.names_note import read_note

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.schedulers._common import exit_codes
 from asyncsched.schedulers._common.exit_codes import BY_SIGNAL, SIGKILL, SIGTERM, signal_name
 from asyncsched.schedulers.kubernetes import names

@@ -6,8 +6,9 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from asyncsched._typing import NamedTuple
 from asyncsched.logs.open_files import list_names, open_file, read_at
 from asyncsched.schedulers.local.supervisor.formats import RECORD, index_name, log_name
 

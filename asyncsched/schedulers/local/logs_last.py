@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.schedulers.local.logs_files import LogFiles, Position
 from asyncsched.schedulers.local.supervisor.formats import LINE_START, RECORD
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import SchedulerError
 from asyncsched.schedulers._common.untrusted import read_ns
 from asyncsched.schedulers.local.supervisor.formats import FORMAT

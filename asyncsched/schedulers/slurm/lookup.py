@@ -13,10 +13,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from asyncsched import _platform
 from asyncsched._tasks import finished_in_thread
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import AsyncSchedError, SchedulerError
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.slurm import names

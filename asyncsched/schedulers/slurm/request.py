@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.errors import InvalidRequestError, RunOptionError
 from asyncsched.schedulers._common.app_notes import app_note
 from asyncsched.schedulers._common.roles import given_options, made_with_text, role_of_command

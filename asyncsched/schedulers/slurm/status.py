@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
+from asyncsched._typing import NamedTuple
 from asyncsched.logs.line import utc
 from asyncsched.schedulers._common.app_notes import read_app_note
 from asyncsched.schedulers._common.exit_codes import BY_SIGNAL, cause_of_code, signal_name, signal_of

@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from asyncsched._typing import NamedTuple
 from asyncsched.schedulers._common.untrusted import last_line, read_ns, well_formed
 from asyncsched.specs.handle import make_app_handle
 
