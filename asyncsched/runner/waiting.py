@@ -23,6 +23,9 @@ __all__ = ["AppKey", "WaitResult", "apps_of", "check_wait", "raise_unless_succee
 AppKey: TypeAlias = tuple[str, str]
 """A scheduler's name and the id of one of its apps. The session in a handle is not part of an app's identity."""
 
+MANY = 1000
+"""More apps than this are not taken up in the step that parsed the last of them."""
+
 NOTED = 20
 """For how many apps a WaitTimeoutError has a note with the last status."""
 
@@ -41,6 +44,8 @@ async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, AppKey]:
         app = _app_of(handle)
         apps[str.__new__(AppHandle, handle)] = app  # just parsed, so it need not be checked again
         await budget.breathe()
+    if len(apps) > MANY:
+        await asyncio.sleep(0)  # what is done with so many at once has a step of its own
     return apps
 
 
