@@ -33,9 +33,9 @@ class Theirs(typing.NamedTuple):
 def test_it_is_a_tuple_with_names_and_defaults() -> None:
     one = Ours("here")
 
+    assert one._replace(size=12) == ("here", 12)
     assert one == ("here", None)
     assert Ours(name="here", size=3).size == 3
-    assert one._replace(size=12) == ("here", 12)
     assert repr(one) == "Ours(name='here', size=None)"
     assert (Ours._fields, Ours._field_defaults) == (Theirs._fields, Theirs._field_defaults)
 
