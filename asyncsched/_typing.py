@@ -37,13 +37,17 @@ else:
             return hash(self.documentation)
 
     class _NamedTuples(type):
-        """Makes a named tuple of each class whose base is `NamedTuple`. Annotations are texts, as everywhere here."""
+        """Makes a named tuple of each class whose base is `NamedTuple`.
+
+        Annotations are texts, as everywhere here. `Generic` as a second base is for type checkers only, and what they
+        refuse (other bases, a field without a default after one with a default) is not checked again.
+        """
 
         def __new__(cls, name, bases, space):
             kinds = space.pop("__annotations__", {})
             defaults = [space.pop(field) for field in kinds if field in space]
             made = namedtuple(name, kinds, defaults=defaults, module=space["__module__"])
-            made.__annotations__ = made.__new__.__annotations__ = kinds
+            made.__annotations__ = kinds
             for key, value in space.items():
                 setattr(made, key, value)
             return made

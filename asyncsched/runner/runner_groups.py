@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from asyncsched.runner.groups.job import Job
     from asyncsched.runner.groups.settings import CfgOf, OnFailure, OnLeave, Reuse
 
-
-if TYPE_CHECKING:
-
     class GroupArguments(TypedDict, total=False):
         """The keyword arguments of `Runner.group`."""
 

@@ -37,7 +37,7 @@ def _app_of(handle: str) -> AppKey:
 
 
 async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, AppKey]:
-    """Return the app of each handle, in order; yields to the loop while it parses thousands of them."""
+    """Return the app of each handle, in order; yields to the loop while it parses thousands of them, and after."""
     budget = budget_of(asyncio.get_running_loop())
     apps: dict[AppHandle, AppKey] = {}
     for handle in as_several("handles", handles, "a handle"):

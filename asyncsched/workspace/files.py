@@ -22,7 +22,7 @@ from asyncsched.errors import WorkspaceError
 if TYPE_CHECKING:
     from asyncsched.workspace.ignore import Ignore, IgnoreVerdict
 
-__all__ = ["CHUNK", "Entry", "LocalTree", "Tree", "changed_error", "checked_rules", "failed", "taken"]
+__all__ = ["CHUNK", "Entry", "LocalTree", "changed_error", "checked_rules", "failed", "taken"]
 
 CHUNK = 256 << 10
 """Bytes per read: a packed archive has a few such pieces in memory; smaller ones are slower."""

@@ -17,6 +17,7 @@ from asyncsched.errors import (
 from asyncsched.logs.line import LogLine
 from asyncsched.runner import AppEvent, Runner
 from asyncsched.runner.activity import ROOM
+from asyncsched.runner.waiting import MANY, apps_of
 from asyncsched.specs import AppHandle, AppState
 from asyncsched.specs.result import RESULT_FILE, UnreadableResult
 from asyncsched.testing import FakeScheduler
@@ -49,6 +50,15 @@ async def test_a_checked_wait_raises_for_what_nobody_knows(rig: Rig) -> None:
     assert await rig.runner.wait(UNKNOWN) is None
     with pytest.raises(UnknownAppError, match="nosuchapp"):
         await rig.runner.wait(UNKNOWN, check=True)
+
+
+async def test_thousands_of_apps_are_taken_up_in_another_step_than_the_one_that_parsed_the_last() -> None:
+    others: list[str] = []
+    asyncio.get_running_loop().call_soon(others.append, "had a turn")
+    apps = await apps_of([f"push://me/app-{number}" for number in range(MANY + 1)])
+
+    assert others
+    assert apps[AppHandle(f"push://me/app-{MANY}")] == ("push", f"app-{MANY}")
 
 
 async def test_a_time_by_its_place_is_refused_by_name(rig: Rig) -> None:
