@@ -36,6 +36,17 @@ else:
         def __hash__(self) -> int:
             return hash(self.documentation)
 
+    class _Text:
+        """The annotation of a constructor's parameter: shown as it is written, and never evaluated."""
+
+        __slots__ = ("text",)
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def __repr__(self) -> str:
+            return self.text
+
     class _NamedTuples(type):
         """Makes a named tuple of each class whose base is `NamedTuple`.
 
@@ -48,6 +59,7 @@ else:
             defaults = [space.pop(field) for field in kinds if field in space]
             made = namedtuple(name, kinds, defaults=defaults, module=space["__module__"])
             made.__annotations__ = kinds
+            made.__new__.__annotations__ = {field: _Text(kind) for field, kind in kinds.items()}
             for key, value in space.items():
                 setattr(made, key, value)
             return made
