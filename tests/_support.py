@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import inspect
 import os
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast, overload
+from unittest import mock
 
 T = TypeVar("T")
 
@@ -45,6 +48,25 @@ async def eventually(condition: Callable[[], T | Awaitable[T]], *, within: float
         _check(deadline, condition, value, within)
         await asyncio.sleep(pause)
     raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def held_import(name: str) -> Iterator[threading.Event]:
+    """Hold up the import of a module in another thread until the block ends; the event is set when it has begun."""
+    begun, may_end = threading.Event(), threading.Event()
+    import_module = importlib.import_module
+
+    def held(asked: str, package: str | None = None) -> object:
+        if asked == name:
+            begun.set()
+            may_end.wait(WITHIN)
+        return import_module(asked, package)
+
+    with mock.patch.object(importlib, "import_module", held):
+        try:
+            yield begun
+        finally:
+            may_end.set()
 
 
 async def all_accepted() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from asyncsched.errors import (
     AuthError,
+    ClosedError,
     ConfigError,
     PermissionDeniedError,
     SchedulerError,
@@ -21,6 +22,7 @@ from asyncsched.schedulers.gcp_batch import GCPBatchScheduler, create_scheduler
 from asyncsched.schedulers.gcp_batch.client_credentials import GCPCredentials
 from asyncsched.specs import AppDef
 from asyncsched.testing import VirtualClock
+from tests._support import eventually, held_import
 from tests.gcp_batch.conftest import played, quick
 from tests.gcp_double.server import PROJECT, Double, Fault
 
@@ -254,6 +256,18 @@ async def test_what_was_tried_again_to_the_end_is_told(double: Double) -> None:
 async def test_what_is_not_allowed_names_the_permission(double: Double, scheduler: GCPBatchScheduler) -> None:
     with pytest.raises(PermissionDeniedError, match=r"batch\.jobs\.get"):
         await scheduler.describe("another:us-central1:app-x1")
+
+
+async def test_a_client_that_is_closed_while_it_opens_opens_nothing(double: Double) -> None:
+    async with quick("s") as made:
+        with held_import("aiohttp") as begun:
+            call = asyncio.create_task(made.describe(UNKNOWN))
+            await eventually(begun.is_set)
+            await made._client.close()
+        with pytest.raises(ClosedError):
+            await call
+
+        assert made._client._session is None
 
 
 async def test_credentials_are_closed_with_their_scheduler(double: Double) -> None:

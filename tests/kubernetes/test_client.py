@@ -35,7 +35,7 @@ from asyncsched.schedulers.kubernetes.client_config import ConfigSource
 from asyncsched.schedulers.kubernetes.client_wire import TLS_OF_CALL, TLS_OF_STREAM
 from asyncsched.schedulers.kubernetes.errors import failure_of
 from asyncsched.testing import VirtualClock
-from tests._support import eventually
+from tests._support import eventually, held_import
 from tests.kubernetes._client import TOKEN, connected, kubeconfig, serving, status
 from tests.kubernetes_fake.certificates import server_context
 
@@ -664,6 +664,18 @@ async def test_a_closed_client_says_so(path: Path) -> None:
         await client.close()
         with pytest.raises(ClosedError):
             await client.request("GET", PODS)
+
+
+async def test_a_client_that_is_closed_while_it_opens_opens_nothing(path: Path) -> None:
+    async with serving(Script({})) as url, connected(kubeconfig(path, url)) as client:
+        with held_import("aiohttp") as begun:
+            call = asyncio.create_task(client.request("GET", PODS))
+            await eventually(begun.is_set)
+            await client.close()
+        with pytest.raises(ClosedError):
+            await call
+
+    assert client._sessions is None
 
 
 async def test_a_conflict_and_a_missing_object_are_not_tried_again(path: Path) -> None:

@@ -235,14 +235,18 @@ class GoogleClient:
             raise read_failure(response.status, body, response.headers)
 
     async def _opened(self) -> aiohttp.ClientSession:
-        if self._closed:
-            raise ClosedError("the connection to Google Cloud is closed", fix="make a new scheduler")
+        self._check_open()
         if self._session is None:
             async with self._opening:
                 if self._session is None:
                     await asyncio.to_thread(importlib.import_module, "aiohttp")
+                    self._check_open()  # nobody would close what is opened after `close`
                     self._session = _open_session()
         return self._session
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the connection to Google Cloud is closed", fix="make a new scheduler")
 
 
 _PERMISSIONS = {

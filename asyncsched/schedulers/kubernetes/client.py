@@ -343,14 +343,18 @@ class KubeClient:
         raise self._translated(failure, call.operation)
 
     async def _opened(self) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
-        if self._closed:
-            raise ClosedError("the connection to the cluster is closed", fix="create a new scheduler")
+        self._check_open()
         if self._sessions is None:
             async with self._opening:
                 if self._sessions is None:
                     await asyncio.to_thread(importlib.import_module, "aiohttp")
+                    self._check_open()  # nobody would close what is opened after `close`
                     self._sessions = open_session(1 << 16, TLS_OF_CALL), open_session(STREAM_BUFFER, TLS_OF_STREAM)
         return self._sessions
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the connection to the cluster is closed", fix="create a new scheduler")
 
     async def _parsed(self, whole: bytes, parse: Callable[[str], ResultT], operation: str) -> ResultT:
         try:
