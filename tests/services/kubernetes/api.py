@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-_TIMEOUT = 30.0
+_TIMEOUT = 120.0  # on a busy machine, defining one of Volcano's resources has taken longer than 30 s
 
 
 class ApiError(Exception):
