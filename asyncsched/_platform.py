@@ -56,7 +56,7 @@ _MOST_CAUSES = 20
 
 
 def want_behind(error: BaseException | None) -> int | None:
-    """Return the number of the want of this machine for which a connection failed, as far as a client's error tells it.
+    """Return the errno of what this machine was short of when a connection failed, as far as a client's error tells it.
 
     EAGAIN is none here: of a connection it says that the other side is busy.
     """

@@ -24,7 +24,7 @@ AppKey: TypeAlias = tuple[str, str]
 """A scheduler's name and the id of one of its apps. The session in a handle is not part of an app's identity."""
 
 MANY = 1000
-"""More apps than this are not taken up in the step that parsed the last of them."""
+"""With more apps than this, parsing them ends with a pause for the loop."""
 
 NOTED = 20
 """For how many apps a WaitTimeoutError has a note with the last status."""
@@ -45,7 +45,7 @@ async def apps_of(handles: str | Iterable[str]) -> dict[AppHandle, AppKey]:
         apps[str.__new__(AppHandle, handle)] = app  # just parsed, so it need not be checked again
         await budget.breathe()
     if len(apps) > MANY:
-        await asyncio.sleep(0)  # what is done with so many at once has a step of its own
+        await asyncio.sleep(0)  # the caller takes them up in a new step
     return apps
 
 

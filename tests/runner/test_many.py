@@ -13,11 +13,12 @@ from asyncsched.errors import (
     UnknownAppError,
     UnknownSchedulerError,
     UsageError,
+    WaitTimeoutError,
 )
 from asyncsched.logs.line import LogLine
 from asyncsched.runner import AppEvent, Runner
 from asyncsched.runner.activity import ROOM
-from asyncsched.runner.waiting import MANY, apps_of
+from asyncsched.runner.waiting import MANY, WaitResult, apps_of
 from asyncsched.specs import AppHandle, AppState
 from asyncsched.specs.result import RESULT_FILE, UnreadableResult
 from asyncsched.testing import FakeScheduler
@@ -59,6 +60,15 @@ async def test_thousands_of_apps_are_taken_up_in_another_step_than_the_one_that_
 
     assert others
     assert apps[AppHandle(f"push://me/app-{MANY}")] == ("push", f"app-{MANY}")
+
+
+async def test_what_a_wait_has_collected_is_given_back_while_its_result_is_made(rig: Rig) -> None:
+    handle = await rig.run()
+    apps = await apps_of([handle])
+    with pytest.raises(WaitTimeoutError):
+        await WaitResult(rig.runner._seen).statuses(apps, 1.0)
+
+    assert {} == apps
 
 
 async def test_a_time_by_its_place_is_refused_by_name(rig: Rig) -> None:
