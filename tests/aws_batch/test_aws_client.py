@@ -6,14 +6,15 @@ import asyncio
 import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from asyncsched.errors import AsyncSchedError, AuthError, ConfigError, UnavailableError
-from asyncsched.schedulers.aws_batch import AWSBatchScheduler, create_scheduler
+from asyncsched.errors import AsyncSchedError, AuthError, ClosedError, ConfigError, UnavailableError
+from asyncsched.schedulers.aws_batch import AWSBatchScheduler, client, create_scheduler
 from asyncsched.schedulers.aws_batch.client import Location
 from asyncsched.specs import AppDef, AppState, Role
-from tests._support import eventually
+from tests._support import WITHIN, eventually
 from tests.aws_batch.conftest import QUEUE, quick, short_app
 from tests.aws_emulator.server import Server, restart
 
@@ -196,6 +197,61 @@ async def test_clients_that_are_given_are_used_and_not_closed(server: Server, mo
         await scheduler.close()
 
         assert [] != (await batch.describe_jobs(jobs=[server.cloud.jobs[0].id]))["jobs"]
+
+
+async def test_closing_while_the_sdk_is_read_leaves_nothing_open(scheduler: AWSBatchScheduler) -> None:
+    connection, begun, may_end = scheduler._connections.at(), threading.Event(), threading.Event()
+
+    def held(*arguments: Any) -> Any:
+        begun.set()
+        may_end.wait(WITHIN)
+        return warm_session(*arguments)
+
+    warm_session = client._warm_session
+    with mock.patch.object(client, "_warm_session", held):
+        call = asyncio.create_task(connection.call("batch", "DescribeJobs", jobs=["x"]))
+        await eventually(begun.is_set)
+        await scheduler._connections.aclose()
+        may_end.set()
+        with pytest.raises(ClosedError, match="make a new scheduler"):
+            await call
+
+    assert not connection._clients
+
+
+async def test_a_client_that_opens_while_its_scheduler_closes_is_closed(scheduler: AWSBatchScheduler) -> None:
+    connection, entered = scheduler._connections.at(), asyncio.Event()
+    may_end = asyncio.Event()
+    events: list[str] = []
+
+    class Opening:
+        async def __aenter__(self) -> None:
+            entered.set()
+            await may_end.wait()
+            events.append("opened")
+
+        async def __aexit__(self, *_: object) -> None:
+            events.append("closed")
+
+    session = mock.Mock(create_client=lambda *_, **__: Opening())
+    with mock.patch.object(client, "_warm_session", return_value=session):
+        call = asyncio.create_task(connection.call("batch", "DescribeJobs", jobs=["x"]))
+        await entered.wait()
+        await scheduler._connections.aclose()
+        may_end.set()
+        with pytest.raises(ClosedError):
+            await call
+
+    assert ["opened", "closed"] == events
+
+
+async def test_a_closed_connection_opens_no_client_again(scheduler: AWSBatchScheduler) -> None:
+    usual, elsewhere = scheduler._connections.at(), {"region": "eu-north-1"}
+    await scheduler._connections.aclose()
+
+    for connection in (usual, scheduler._connections.at(), scheduler._connections.at(elsewhere)):
+        with pytest.raises(ClosedError):
+            await connection.call("batch", "DescribeJobs", jobs=["x"])
 
 
 @pytest.mark.slow

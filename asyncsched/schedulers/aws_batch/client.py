@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from asyncsched.clock import Clock
-from asyncsched.errors import AuthError, ThrottledError, UnavailableError
+from asyncsched.errors import AuthError, ClosedError, ThrottledError, UnavailableError
 from asyncsched.schedulers._common.rate_limit import Pacer, RateLimits
 from asyncsched.schedulers._common.retry import retry
 from asyncsched.schedulers.aws_batch.client_given import GivenAWSClient
@@ -91,6 +91,7 @@ class Connections:
         self.request_timeout, self.retry_for = request_timeout, retry_for
         self._open: dict[Location, AWSConnection] = {}
         self._usual: AWSConnection | None = None
+        self._closed = False
 
     def at(self, where: Mapping[str, str] | None = None) -> AWSConnection:
         """Return the connection to a location; nothing is opened before its first call."""
@@ -113,8 +114,14 @@ class Connections:
         """The time source."""
         return self._clock
 
+    def check_open(self) -> None:
+        """Raise ClosedError after `aclose`: nobody would close what is opened then."""
+        if self._closed:
+            raise ClosedError("the connection to AWS is closed", fix="make a new scheduler")
+
     async def aclose(self) -> None:
         """Close every client opened here; idempotent."""
+        self._closed = True
         open_ones = list(self._open.values())
         self._open.clear()
         async with AsyncExitStack() as closing:  # A failure does not keep the others open.
@@ -206,9 +213,10 @@ class AWSConnection:
         async with self._opening:
             if service not in self._clients:
                 self._clients[service] = await self._opened(service)
-        return self._clients[service]
+            return self._clients[service]
 
     async def _opened(self, service: str) -> VendorClient:
+        self._owner.check_open()
         giver = self._giver(service)
         try:
             if giver not in self._sessions:
@@ -216,7 +224,10 @@ class AWSConnection:
                 self._sessions[giver] = await asyncio.to_thread(_warm_session, self._location(giver), credentials)
             arguments = _client_arguments(self._location(giver), giver, self._endpoint(service))
             opening: Any = self._sessions[giver].create_client(service, **arguments)
-            client: VendorClient = await self._stack.enter_async_context(opening)
+            async with AsyncExitStack() as unless_kept:
+                client: VendorClient = await unless_kept.enter_async_context(opening)
+                self._owner.check_open()
+                self._stack.push_async_callback(unless_kept.pop_all().aclose)
         except Exception as error:
             if not _is_vendors(error):
                 raise
