@@ -21,8 +21,8 @@ from asyncsched.runner.runner_host import RunnerHost
 from asyncsched.runner.runner_many import _ManyRunner
 from asyncsched.runner.waiting import WaitResult, apps_of, check_wait, raise_unless_succeeded
 from asyncsched.runner.watch import AppEventStream, CompletionStream
+from asyncsched.schedulers.arguments import check_group, check_rows
 from asyncsched.schedulers.responses import ListAppResponse
-from asyncsched.schedulers.shape import check_group, check_rows
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.given import as_flat, as_several
 from asyncsched.specs.handle import AppHandle, make_app_handle

@@ -17,15 +17,13 @@ from asyncsched.clock import Clock
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.stream import LogStream
 from asyncsched.runner.backends import AnyScheduler, Backends
-from asyncsched.runner.call_log import CallLog
 from asyncsched.runner.results import RunnerStatistics, SchedulerStatistics
 from asyncsched.runner.watch import AppEventStream
+from asyncsched.schedulers.arguments import check_session
 from asyncsched.schedulers.registry import SchedulerFactory
-from asyncsched.schedulers.shape import check_session
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.given import unexpected
 from asyncsched.specs.handle import AppHandle
-from asyncsched.specs.last_seen import LastSeenApps
 from asyncsched.specs.run_options import runopts
 
 if TYPE_CHECKING:
@@ -58,6 +56,9 @@ class _RunnerBase(AsyncOnly):
         component_defaults: Mapping[str, Mapping[str, object]] | None = None,
         **scheduler_params: Mapping[str, object],
     ) -> None:
+        from asyncsched.runner.call_log import CallLog  # loaded with the first runner
+        from asyncsched.specs.last_seen import LastSeenApps
+
         check_session(name)
         if not isinstance(cast("object", component_defaults), (Mapping, type(None))):
             raise unexpected("component_defaults", component_defaults, "a mapping of arguments by component")

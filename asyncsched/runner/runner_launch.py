@@ -11,7 +11,7 @@ from asyncsched._torchx import TorchXApp, adopted
 from asyncsched.runner.backends import AnyScheduler
 from asyncsched.runner.role_env import with_env
 from asyncsched.runner.runner_base import _RunnerBase
-from asyncsched.schedulers.shape import check_dryrun, check_roles
+from asyncsched.schedulers.arguments import check_dryrun
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.dryrun import AppDryRunInfo
 from asyncsched.specs.given import kind, unexpected, words
@@ -138,6 +138,8 @@ class _LaunchingRunner(_RunnerBase):
 
     def _start(self, app: AppDef | TorchXApp, scheduler: str | None) -> tuple[AppDef, str]:
         """Check the arguments of a launch; return the app and the name of the scheduler."""
+        from asyncsched.schedulers.shape import check_roles  # imported late: only submits need it
+
         self._enter()
         app = adopted(app)
         check_roles(app)

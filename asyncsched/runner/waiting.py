@@ -8,15 +8,17 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import islice
 from math import isnan
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from asyncsched.errors import UnknownAppError, UsageError, WaitTimeoutError
 from asyncsched.logs.loop_time import budget_of
 from asyncsched.runner.convert import AppEvent
 from asyncsched.specs.given import as_several, unexpected
 from asyncsched.specs.handle import AppHandle, parse_app_handle
-from asyncsched.specs.last_seen import LastSeenApps
 from asyncsched.specs.state import AppStatus
+
+if TYPE_CHECKING:
+    from asyncsched.specs.last_seen import LastSeenApps
 
 __all__ = ["AppKey", "WaitResult", "apps_of", "check_wait", "raise_unless_succeeded"]
 

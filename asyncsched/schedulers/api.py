@@ -28,11 +28,11 @@ from asyncsched._tasks import close_all
 from asyncsched.errors import AsyncSchedError, ClosedError
 from asyncsched.logs.query import LogQuery, check_stream, make_query, to_ns
 from asyncsched.logs.stream import LogStream
+from asyncsched.schedulers.arguments import check_app_id, check_app_ids, check_rows
 from asyncsched.schedulers.hooks import OptsT, RequestT
 from asyncsched.schedulers.lifetime import SchedulerBounds, Tunables
 from asyncsched.schedulers.lines import filter_regex, split_lines, split_lines_iterator
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
-from asyncsched.schedulers.shape import check_app_id, check_app_ids, check_rows
 from asyncsched.schedulers.state_stream import FeedStatistics, StateStream
 from asyncsched.schedulers.submitting import Submitting
 from asyncsched.specs.run_options import runopts

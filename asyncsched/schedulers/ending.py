@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import ConflictError, SchedulerError
+from asyncsched.schedulers.arguments import check_app_ids, check_prune
 from asyncsched.schedulers.hooks import TERMINAL, OptsT, RequestT, SchedulerHooks
-from asyncsched.schedulers.shape import check_app_ids, check_prune
 from asyncsched.specs.state import AppState
 from asyncsched.specs.to_plain import JsonValue
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 from asyncsched._tasks import gather_bounded
 from asyncsched.errors import AsyncSchedError
 from asyncsched.logs.query import LogQuery
-from asyncsched.schedulers.ignored import find_ignored
 from asyncsched.schedulers.lifetime import SchedulerBounds
 from asyncsched.schedulers.responses import DescribeAppResponse, ListAppResponse
 from asyncsched.schedulers.state_reports import Answers, StatePort, as_answer
@@ -175,6 +174,8 @@ class SchedulerHooks(SchedulerBounds, abc.ABC, Generic[OptsT, RequestT]):
 
     def _ignored(self, app: AppDef, options: OptsT) -> Iterable[Ignored]:
         """Return the settings of the app that have no effect; by default those that the class declares."""
+        from asyncsched.schedulers.ignored import find_ignored  # loaded with the first scheduler
+
         return find_ignored(app, self.ignores, self.retry_policies, self.backend, self.capabilities)
 
     @abc.abstractmethod

@@ -12,8 +12,8 @@ from asyncsched._loops import AsyncOnly, one_loop
 from asyncsched._tasks import outlast
 from asyncsched.clock import Clock
 from asyncsched.errors import ClosedError, LeftBehind, SchedulerError, UnavailableError
+from asyncsched.schedulers.arguments import check_app_id, check_session
 from asyncsched.schedulers.request_checks import check_tunable
-from asyncsched.schedulers.shape import check_app_id, check_session
 
 __all__ = ["SchedulerBounds", "Tunables"]
 

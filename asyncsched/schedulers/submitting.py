@@ -10,13 +10,12 @@ from typing import Unpack
 
 from asyncsched.errors import ConfigError, MalformedHandleError, UsageError
 from asyncsched.logs.loop_time import budget_of
+from asyncsched.schedulers.arguments import check_dryrun, check_workspace
 from asyncsched.schedulers.built_in import with_workspaces
 from asyncsched.schedulers.ending import Ending
 from asyncsched.schedulers.hooks import OptsT, RequestT, WorkspaceBuilder
-from asyncsched.schedulers.ignored import Notices, find_unknown_macros
 from asyncsched.schedulers.lifetime import Tunables
 from asyncsched.schedulers.request_checks import as_mapping, check_same_app, has_timeout
-from asyncsched.schedulers.shape import check_dryrun, check_replicas, check_workspace
 from asyncsched.specs.app import AppDef
 from asyncsched.specs.copies import copied
 from asyncsched.specs.dryrun import AppDryRunInfo
@@ -30,6 +29,8 @@ class Submitting(Ending[OptsT, RequestT]):
     """The methods of `Scheduler` that launch apps."""
 
     def __init__(self, backend: str, session_name: str, **tunables: Unpack[Tunables]) -> None:
+        from asyncsched.schedulers.ignored import Notices  # loaded with the first scheduler
+
         super().__init__(backend, session_name, **tunables)
         self._workspaces: WorkspaceBuilder | None = None
         self._notices = Notices(backend)
@@ -172,6 +173,8 @@ class Submitting(Ending[OptsT, RequestT]):
         self, app: AppDef, options: OptsT, *, key: str | None, workspace: str | None = None, editable: bool = True
     ) -> AppDryRunInfo[RequestT]:
         from asyncsched.schedulers.encodable import check_encodable  # imported late: only submits need these
+        from asyncsched.schedulers.ignored import find_unknown_macros
+        from asyncsched.schedulers.shape import check_replicas
         from asyncsched.schedulers.told import remember
         from asyncsched.schedulers.validation import check_app, check_key, check_secret_refs, digest
 

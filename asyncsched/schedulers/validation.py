@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import cast
 
 from asyncsched.errors import ConfigError
-from asyncsched.schedulers.shape import check_name, check_role, check_roles
+from asyncsched.schedulers.arguments import check_name
+from asyncsched.schedulers.shape import check_role, check_roles
 from asyncsched.specs.app import AppDef, Role
 from asyncsched.specs.encodable import half_character
 from asyncsched.specs.given import kind

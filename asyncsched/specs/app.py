@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from asyncsched.specs.masking import masked
 from asyncsched.specs.mounts import Mount
 from asyncsched.specs.secret import masked_env
 from asyncsched.specs.value import Value
@@ -130,6 +129,8 @@ class Role(Value):
         return dryrun_info
 
     def __repr__(self) -> str:
+        from asyncsched.specs.masking import masked  # loaded with the first scheduler
+
         shown = {item.name: getattr(self, item.name) for item in fields(self)}
         shown |= {"args": masked(self.args), "env": masked_env(self.env), "metadata": masked(self.metadata)}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from asyncsched._typing import NamedTuple
 from asyncsched.errors import UsageError
-from asyncsched.specs.masking import find_secrets, masked
 from asyncsched.specs.rich_display import RichDisplay
 from asyncsched.specs.secret import redact, showing_secrets
 from asyncsched.specs.to_plain import Plain
@@ -80,6 +79,7 @@ class WorkspacePlan(NamedTuple):
 
 def pretty(request: object) -> str:
     """Print a request for people: YAML, with its secrets masked."""
+    from asyncsched.specs.masking import masked
     from asyncsched.specs.yaml import to_yaml  # imported late: only printing needs it
 
     return to_yaml(masked(request)).removesuffix("\n")
@@ -176,6 +176,8 @@ class AppDryRunInfo(RichDisplay, Generic[T]):
         return whole
 
     def __repr__(self) -> str:
+        from asyncsched.specs.masking import find_secrets  # loaded with the first scheduler
+
         notes = [f"# {self.scheduler} ignores {each}" for each in self.ignored]
         if self.plan is not None:
             notes.insert(0, f"# {self.plan}")

@@ -12,7 +12,6 @@ from typing import TypeAlias, TypeVar, cast
 
 from asyncsched.errors import RunOptionError
 from asyncsched.specs.given import is_a, kind
-from asyncsched.specs.masking import masked, repeated
 from asyncsched.specs.value import Value
 
 __all__ = ["CfgVal", "get_type_name", "runopt", "runopts"]
@@ -294,6 +293,8 @@ def _help(name: str, opt: runopt) -> str:
 
 
 def _mistyped(name: str, opt: runopt, value: object) -> RunOptionError:
+    from asyncsched.specs.masking import masked, repeated  # imported late: only a wrong value needs it
+
     shown = masked({name: value})
     assert isinstance(shown, dict)
     is_container = is_a(value, dict, list, tuple)

@@ -15,13 +15,13 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from asyncsched.specs.secret_names import is_secret_name
-from asyncsched.specs.secret_text import replaced
 
 __all__ = [
     "MASK",
     "Secret",
     "encodings",
     "masked_env",
+    "masked_text",
     "redact",
     "reveal",
     "revealed",
@@ -115,11 +115,18 @@ def reveal(value: str) -> str:
     return value.reveal() if isinstance(value, Secret) else value
 
 
+def masked_text(text: str) -> str:
+    """Return a text with ``***`` in place of each secret that is found in it."""
+    from asyncsched.specs.secret_text import replaced  # loaded with the first scheduler
+
+    return replaced(text, MASK)
+
+
 def masked_env(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for printing: secrets are ``***``, unless inside :func:`show_secrets`."""
     if showing_secrets():
         return revealed_env(env)
-    return {name: MASK if is_secret_name(name) else replaced(str(value), MASK) for name, value in env.items()}
+    return {name: MASK if is_secret_name(name) else masked_text(str(value)) for name, value in env.items()}
 
 
 def revealed_env(env: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from asyncsched.workspace.files import CHUNK, Entry, changed_error, failed
+from asyncsched.workspace.entry import Entry
+from asyncsched.workspace.files import CHUNK, changed_error, failed
 from asyncsched.workspace.hashing import sha256
 from asyncsched.workspace.threads import Check
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from asyncsched._tasks import finished_in_thread
 from asyncsched.errors import WorkspaceError
-from asyncsched.workspace.files import Entry, LocalTree, taken
+from asyncsched.workspace.entry import Entry
 from asyncsched.workspace.threads import Check, abandon, in_thread
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class Context:
             WorkspaceError: The workspace does not exist or cannot be read, or the ignore file is malformed.
             MissingExtraError: The workspace is a URL, and fsspec is not installed.
         """
-        from asyncsched.workspace.ignore import Ignore  # loaded when a workspace is first read
+        from asyncsched.workspace.files import taken  # loaded when a workspace is first read
+        from asyncsched.workspace.ignore import Ignore
 
         place = absolute(workspace)
 
@@ -163,6 +164,8 @@ def open_tree(place: str, leave_out: Sequence[str] = ()) -> Tree:
         from asyncsched.workspace.urls import UrlTree  # rarely needed
 
         return UrlTree(place)
+    from asyncsched.workspace.files import LocalTree  # loaded when a workspace is first read
+
     return LocalTree(place, leave_out)
 
 

@@ -13,16 +13,16 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from asyncsched import _platform
-from asyncsched._typing import NamedTuple
 from asyncsched.errors import WorkspaceError
+from asyncsched.workspace.entry import Entry
 
 if TYPE_CHECKING:
     from asyncsched.workspace.ignore import Ignore, IgnoreVerdict
 
-__all__ = ["CHUNK", "Entry", "LocalTree", "changed_error", "checked_rules", "failed", "taken"]
+__all__ = ["CHUNK", "LocalTree", "changed_error", "checked_rules", "failed", "taken"]
 
 CHUNK = 256 << 10
 """Bytes per read: a packed archive has a few such pieces in memory; smaller ones are slower."""
@@ -42,24 +42,6 @@ _OTHERS = {
 
 _IS_ELSEWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 """Errors of opening something that has been removed or replaced since it was listed."""
-
-
-class Entry(NamedTuple):
-    """A file, directory or link of a workspace.
-
-    Attributes:
-        path: Its path from the workspace's root, with slashes.
-        kind: Its kind; a link is never followed.
-        mode: Its permissions, such as 0o755.
-        size: The size of a file in bytes; 0 for others.
-        target: A link's target, as it is written.
-    """
-
-    path: str
-    kind: Literal["file", "directory", "link"]
-    mode: int
-    size: int = 0
-    target: str = ""
 
 
 if TYPE_CHECKING:

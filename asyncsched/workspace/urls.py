@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from asyncsched.errors import MissingExtraError, WorkspaceError
-from asyncsched.workspace.files import LARGEST_RULES, Entry, changed_error, checked_rules
+from asyncsched.workspace.entry import Entry
+from asyncsched.workspace.files import LARGEST_RULES, changed_error, checked_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

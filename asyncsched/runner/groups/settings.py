@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Union, cast
 
 from asyncsched._typing import NamedTuple
 from asyncsched.errors import ConfigError, UsageError
+from asyncsched.schedulers.arguments import check_workspace
 from asyncsched.schedulers.request_checks import LONGEST_TIME, has_timeout
-from asyncsched.schedulers.shape import check_workspace
 from asyncsched.specs.given import unexpected
 from asyncsched.specs.names import make_unique
 from asyncsched.specs.run_options import CfgVal

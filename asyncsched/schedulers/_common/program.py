@@ -20,7 +20,6 @@ from asyncsched._typing import NamedTuple
 from asyncsched.clock import Clock
 from asyncsched.errors import NotFoundError, SchedulerError, UnavailableError
 from asyncsched.schedulers._common.program_start import Started, start_program
-from asyncsched.schedulers._common.untrusted import last_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +63,8 @@ class Finished(NamedTuple):
     @property
     def complaint(self) -> str:
         """The last non-empty line of the standard error, at most 500 characters."""
+        from asyncsched.schedulers._common.untrusted import last_line  # loaded by the few who need it
+
         return last_line(self.stderr) or f"exit code {self.code}"
 
 
