@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager, contextmanager
 
 from asyncsched.schedulers.docker import DockerScheduler
 from asyncsched.specs import AppDef, Role
+from benchmarks._harness import check_possible
 from tests.services.dockerd import BUSYBOX_IMAGE, Dockerd, new_directory, why_it_cannot_run
 
 
 @contextmanager
 def daemon() -> Iterator[Dockerd]:
     """Bring up a daemon of our own; `DOCKER_HOST` names it to everybody."""
-    if lacks := why_it_cannot_run():
-        raise SystemExit(f"this benchmark starts a Docker daemon of its own, which is not possible here: {lacks}")
+    check_possible("a Docker daemon", why_it_cannot_run())
     service = Dockerd(new_directory())
     try:
         service.start()

@@ -188,6 +188,12 @@ def on_loop(measure: Callable[[], T]) -> Callable[[], Awaitable[T]]:
     return awaited
 
 
+def check_possible(service: str, lacks: str) -> None:
+    """End this benchmark with a sentence if the machine lacks something for a service of the benchmark's own."""
+    if lacks:
+        raise SystemExit(f"this benchmark starts {service} of its own, which is not possible here: {lacks}")
+
+
 def names() -> list[str]:
     """Return the names of all benchmarks."""
     return sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name != "run" and m.name[0] != "_")

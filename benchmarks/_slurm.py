@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager, contextmanager
 
 from asyncsched.schedulers.slurm import SlurmScheduler
 from asyncsched.specs import AppDef, Resource, Role
-from tests.services.slurm import SlurmCluster, new_cluster
+from benchmarks._harness import check_possible
+from tests.services.slurm import SlurmCluster, new_cluster, why_it_cannot_run
 
 
 @contextmanager
 def cluster(*, accounts: bool = False) -> Iterator[SlurmCluster]:
     """Bring up a cluster of our own; `SLURM_CONF` names it to everybody."""
+    check_possible("a Slurm cluster", why_it_cannot_run(accounts=accounts))
     with new_cluster(accounts=accounts) as service:
         os.environ.update(service.environ)
         yield service
