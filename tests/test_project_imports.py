@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -39,6 +39,8 @@ for room in ["asyncsched", *(f"asyncsched.{room}" for room in rooms)]:
         [getattr(module, name) for name in module.__all__]
 """
 
+MADE = "from asyncsched.testing import FakeScheduler; FakeScheduler('session')"
+
 WITHOUT_EXTRAS = """
 from asyncsched.errors import MissingExtraError
 from asyncsched.schedulers.aws_batch import AWSBatchScheduler
@@ -54,9 +56,14 @@ for scheduler in (DockerScheduler, AWSBatchScheduler):
 
 def loaded_by(code: str) -> set[str]:
     """Return the top-level packages that the code loads, beyond what Python has at its start."""
+    return {name.partition(".")[0] for name in modules_loaded_by(code)}
+
+
+def modules_loaded_by(code: str) -> set[str]:
+    """Return the modules that the code loads, beyond what Python has at its start."""
     program = f"import sys\nbefore = set(sys.modules)\n{code}\nprint(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    return {name.partition(".")[0] for name in done.stdout.split()}
+    return {*done.stdout.split()}
 
 
 def test_the_front_door_loads_nothing() -> None:
@@ -71,6 +78,18 @@ def test_the_whole_surface_loads_nothing_that_little_of_it_needs() -> None:
     costly = {"hashlib", "json", "pathlib", "shutil", "tarfile", "typing_extensions", "urllib", "uuid"}
 
     assert not costly & loaded_by(WHOLE_SURFACE)
+
+
+def test_the_whole_surface_loads_no_module_that_only_work_needs() -> None:
+    of_a_runner = {"runner.call_log", "specs.last_seen"}
+    of_a_scheduler = {"schedulers.ignored", "specs.masking", "specs.secret_text"}
+    of_a_submit = {"schedulers.shape", "schedulers.validation", "workspace.copying", "workspace.files"}
+    late = {f"asyncsched.{name}" for name in of_a_runner | of_a_scheduler | of_a_submit}
+
+    assert not late & modules_loaded_by(WHOLE_SURFACE)
+    # Each name above is that of a module, and what prints an app is there before anything goes wrong.
+    assert all(importlib.util.find_spec(name) for name in late)
+    assert "asyncsched.specs.masking" in modules_loaded_by(MADE)
 
 
 def test_typing_extensions_is_for_type_checkers_alone() -> None:
