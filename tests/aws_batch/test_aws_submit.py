@@ -322,7 +322,8 @@ async def test_managed_instances_run_tasks_that_are_read_like_any_other_job(virt
     assert ("main", "script", "play", 1) == (role.name, role.image, role.entrypoint, role.max_retries)
 
 
-@pytest.mark.parametrize("away", [30, 70, 150])
+# It gives up at the first failure after 60 seconds, and pauses for up to 10 seconds before the last try.
+@pytest.mark.parametrize("away", [30, 80, 150])
 async def test_a_submit_whose_fate_cannot_be_looked_up_is_not_sent_again(virtual: Virtual, away: float) -> None:
     scheduler = virtual.scheduler()
     virtual.cloud.traffic.fail("SubmitJob", "cut_after")
