@@ -27,21 +27,21 @@ __all__ = [
     "check_session",
     "check_workspace",
     "is_number",
-    "wrong",
+    "wrong_value",
 ]
 
 
-def wrong(parameter: str, who: str, wanted: str, got: str, *, why: str = "", fix: str = "") -> ConfigError:
-    """Return the error for a parameter of an app or a role."""
+def wrong_value(parameter: str, who: str, wanted: str, got: str, *, why: str = "", fix: str = "") -> ConfigError:
+    """Return the error for a value that a field of an app, or another parameter, cannot have."""
     return ConfigError(f"{parameter} of {who} must be {wanted}, got {got}", why=why, fix=fix)
 
 
 def check_name(what: str, name: object) -> None:
     """Raise ConfigError for a name that is not a str, or is not valid in files, labels or terminals."""
     if not isinstance(name, str):
-        raise wrong("the name", what, "a str", repr(name))
+        raise wrong_value("the name", what, "a str", repr(name))
     if half := half_character(name):
-        raise wrong(
+        raise wrong_value(
             "the name",
             what,
             "text that UTF-8 can encode",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from asyncsched.errors import ConfigError, UsageError
-from asyncsched.schedulers.arguments import is_number, wrong
+from asyncsched.schedulers.arguments import is_number, wrong_value
 from asyncsched.specs.app import MISSING, AppDef, Resource, RetryPolicy, Role
 from asyncsched.specs.given import is_a, kind, unexpected, words
 from asyncsched.specs.mounts import BindMount, DeviceMount, VolumeMount
@@ -22,13 +22,13 @@ def check_roles(app: object) -> None:
     who = f"app {app.name!r}"
     roles = cast("object", app.roles)
     if isinstance(roles, Role):
-        raise wrong("roles", who, "a list of roles", "one Role", fix="write roles=[Role(...)]")
+        raise wrong_value("roles", who, "a list of roles", "one Role", fix="write roles=[Role(...)]")
     if not isinstance(roles, (list, tuple)):
-        raise wrong("roles", who, "a list of roles", kind(roles), fix="write roles=[Role(...)]")
+        raise wrong_value("roles", who, "a list of roles", kind(roles), fix="write roles=[Role(...)]")
     for number, role in enumerate(cast("list[object]", roles)):
         if not isinstance(role, Role):
             fix = "write Role(name, image, entrypoint=..., args=[...])"
-            raise wrong(f"roles[{number}]", who, "a Role", _foreign(role, Role), fix=fix)
+            raise wrong_value(f"roles[{number}]", who, "a Role", _foreign(role, Role), fix=fix)
         _check_resource(f"role {role.name!r}", role.resource)
     _check_mapping(who, "metadata", app.metadata)
 
@@ -62,7 +62,7 @@ def check_role(role: Role) -> None:
     """Raise ConfigError for a role with a field that is empty, of the wrong type, or surely a mistake."""
     who = f"role {role.name!r}"
     if not isinstance(cast("object", role.min_replicas), (int, type(None))):
-        raise wrong(
+        raise wrong_value(
             "min_replicas",
             who,
             "a whole number",
@@ -75,7 +75,7 @@ def check_role(role: Role) -> None:
     for name in ("image", "base_image"):
         text = getattr(role, name)
         if not isinstance(text, str) and not (name == "base_image" and text is None):
-            raise wrong(name, who, "a str", kind(text), fix='write image="" if the role needs none')
+            raise wrong_value(name, who, "a str", kind(text), fix='write image="" if the role needs none')
     _check_args(who, role.args)
     _check_env(who, role.env)
     _check_policy(who, role.retry_policy)
@@ -84,7 +84,7 @@ def check_role(role: Role) -> None:
         _check_mapping(who, name, getattr(role, name))
     for name, port in cast("Mapping[str, object]", role.port_map).items():
         if not is_number(port, int):
-            raise wrong(f"port_map[{name!r}]", who, "a whole number", _shown(port))
+            raise wrong_value(f"port_map[{name!r}]", who, "a whole number", _shown(port))
     _check_mounts(who, role.mounts)
 
 
@@ -124,11 +124,11 @@ def _check_entrypoint(who: str, entrypoint: object) -> None:
     if not entrypoint or entrypoint == MISSING:
         raise ConfigError(f"{who} has no entrypoint: name the program that it runs")
     if not isinstance(entrypoint, str):
-        raise wrong("entrypoint", who, "a str", _shown(entrypoint), fix="put the program's arguments into args")
+        raise wrong_value("entrypoint", who, "a str", _shown(entrypoint), fix="put the program's arguments into args")
     if not holds_arguments(entrypoint):
         return
     program, *args = words(masked_text(entrypoint))
-    raise wrong(
+    raise wrong_value(
         "entrypoint",
         who,
         "only the program",
@@ -142,35 +142,35 @@ def _check_numbers(who: str, role: Role) -> None:
     for name, least in (("num_replicas", 1), ("max_retries", 0)):
         number: object = getattr(role, name)
         if not is_number(number, int) or cast("int", number) < least:
-            raise wrong(name, who, f"a whole number of at least {least}", _shown(number))
+            raise wrong_value(name, who, f"a whole number of at least {least}", _shown(number))
 
 
 def _check_args(who: str, args: object) -> None:
     if isinstance(args, str) or not isinstance(args, Iterable):
         shown = masked_text(str(args))
-        raise wrong("args", who, "a list of str", repr(shown), fix=f"write args={words(shown)!r}")
+        raise wrong_value("args", who, "a list of str", repr(shown), fix=f"write args={words(shown)!r}")
     for number, arg in enumerate(cast("Iterable[object]", args)):
         if not isinstance(arg, str):
-            raise wrong(f"args[{number}]", who, "a str", repr(arg), fix=f"write {str(arg)!r}")
+            raise wrong_value(f"args[{number}]", who, "a str", repr(arg), fix=f"write {str(arg)!r}")
 
 
 def _check_env(who: str, env: object) -> None:
     if not isinstance(env, Mapping):
-        raise wrong("env", who, "a dict of values by name", kind(env))
+        raise wrong_value("env", who, "a dict of values by name", kind(env))
     for name, value in cast("Mapping[object, object]", env).items():
         if not isinstance(name, str) or not name or "=" in name:
             from asyncsched.specs.keeping import Keeper  # only a mistake needs it
 
             shown = Keeper(dict(cast("Mapping[object, object]", env))).name(name) if isinstance(name, str) else name
-            raise wrong("each name in env", who, "a non-empty str without =", repr(shown))
+            raise wrong_value("each name in env", who, "a non-empty str without =", repr(shown))
         if not isinstance(value, str):  # it may be a secret, so it is not shown
-            raise wrong(f"env[{name!r}]", who, "a str", f"a value of type {type(value).__name__}")
+            raise wrong_value(f"env[{name!r}]", who, "a str", f"a value of type {type(value).__name__}")
 
 
 def _check_policy(who: str, policy: object) -> None:
     if policy not in [*RetryPolicy]:
         names = ", ".join(each.name for each in RetryPolicy)
-        raise wrong("retry_policy", who, f"one of {names}", _shown(policy), fix="write RetryPolicy.NAME")
+        raise wrong_value("retry_policy", who, f"one of {names}", _shown(policy), fix="write RetryPolicy.NAME")
 
 
 def _check_resource(who: str, resource: object) -> None:
@@ -180,14 +180,14 @@ def _check_resource(who: str, resource: object) -> None:
             fix = f"write resource=specs.resource(h={resource!r}) for a named one"
         elif resource is None:
             fix = "leave it out if the role needs no resources"
-        raise wrong("resource", who, "a Resource", _foreign(resource, Resource), fix=fix)
+        raise wrong_value("resource", who, "a Resource", _foreign(resource, Resource), fix=fix)
 
 
 def _check_numbers_of(who: str, resource: Resource) -> None:
     for name in ("cpu", "gpu", "memMB"):
         value: object = getattr(resource, name)
         if not is_number(value, int, float):
-            raise wrong(f"resource.{name}", who, "a number", _shown(value))
+            raise wrong_value(f"resource.{name}", who, "a number", _shown(value))
     for name in ("capabilities", "devices"):
         _check_mapping(who, f"resource.{name}", getattr(resource, name))
 
@@ -195,15 +195,15 @@ def _check_numbers_of(who: str, resource: Resource) -> None:
 def _check_mounts(who: str, mounts: object) -> None:
     fix = "write mounts=[BindMount(source, path)], or mounts=parse_mounts([...])"
     if is_a(mounts, str, Mapping) or not isinstance(mounts, Iterable):
-        raise wrong("mounts", who, "a list of mounts", kind(mounts), fix=fix)
+        raise wrong_value("mounts", who, "a list of mounts", kind(mounts), fix=fix)
     for number, mount in enumerate(cast("Iterable[object]", mounts)):
         if not isinstance(mount, (BindMount, VolumeMount, DeviceMount)):
-            raise wrong(f"mounts[{number}]", who, "a mount", kind(mount), fix=fix)
+            raise wrong_value(f"mounts[{number}]", who, "a mount", kind(mount), fix=fix)
 
 
 def _check_mapping(who: str, name: str, value: object) -> None:
     if not isinstance(value, Mapping):
-        raise wrong(name, who, "a dict of values by name", kind(value))
+        raise wrong_value(name, who, "a dict of values by name", kind(value))
 
 
 def _shown(value: object) -> str:
