@@ -27,6 +27,9 @@ from tests._blocking import OURS
 from tests._steps import PIECE, STEP_LIMIT, _piece
 
 
+# So many budgets. The work of reference is timed right before and after a step, and beside other programs a machine may
+# be 2.5 times slower then than during the step: a fault that is surely told is longer than that.
+TOO_LONG = 6
 KEPT = []
 
 
@@ -95,27 +98,27 @@ async def test_good_follow(tmp_path):
 
 
 async def test_long_step():
-    burn_ours(3)
+    burn_ours(TOO_LONG)
 
 
 async def test_long_step_between_work_of_the_test():
     burn(2)
-    burn_ours(3)
+    burn_ours(TOO_LONG)
     burn(2)
 
 
 async def test_long_step_set_up_again(tmp_path):
     (tmp_path / "once").mkdir()
-    burn_ours(3)
+    burn_ours(TOO_LONG)
 
 
 async def test_long_callback():
-    asyncio.get_running_loop().call_soon(burn_ours, 3)
+    asyncio.get_running_loop().call_soon(burn_ours, TOO_LONG)
     await asyncio.sleep(0.05)
 
 
 async def test_long_task():
-    await asyncio.create_task(burn_in_a_task(3))
+    await asyncio.create_task(burn_in_a_task(TOO_LONG))
 
 
 async def test_long_callback_of_a_library():
@@ -139,24 +142,25 @@ async def test_good_callback_of_the_caller():
 
 @pytest.mark.parametrize("times", [1, 2])
 async def test_good_not_confirmed(request, times):
-    burn_ours(3 if times_run(request) <= times else 0)
+    burn_ours(TOO_LONG if times_run(request) <= times else 0)
 
 
 async def test_good_another_step_each_time(request):
-    callback = [burn_ours, lambda: burn_ours(3), functools.partial(call, lambda: burn_ours(3))][times_run(request) - 1]
-    asyncio.get_running_loop().call_soon(callback, *([3] if callback is burn_ours else []))
+    burn_it = lambda: burn_ours(TOO_LONG)
+    callbacks = [functools.partial(burn_ours, TOO_LONG), burn_it, functools.partial(call, burn_it)]
+    asyncio.get_running_loop().call_soon(callbacks[times_run(request) - 1])
     await asyncio.sleep(0.05)
 
 
 async def test_fails_when_run_again(request):
-    burn_ours(3)
+    burn_ours(TOO_LONG)
     assert times_run(request) == 1, "the second run"
 
 
 async def test_skipped_when_run_again(request):
     if times_run(request) > 1:
         pytest.skip("there is none left")
-    burn_ours(3)
+    burn_ours(TOO_LONG)
 
 
 @pytest.fixture
@@ -166,12 +170,12 @@ def only_once(request):
 
 
 async def test_set_up_is_skipped_when_run_again(only_once):
-    burn_ours(3)
+    burn_ours(TOO_LONG)
 
 
 @pytest.mark.guard(loop_step=False, reason="to be allowed")
 async def test_good_allowed():
-    burn_ours(3)
+    burn_ours(TOO_LONG)
 
 
 async def test_sleep():
