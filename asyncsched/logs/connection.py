@@ -26,6 +26,8 @@ _log = logging.getLogger("asyncsched.logs")
 
 SLICE = 16_384
 """Bytes to parse at a time, so that other streams on the loop get their turn."""
+TURN = 4 * SLICE
+"""Bytes to take from a connection that always has more, before other tasks of the loop get their turn."""
 NOT_SENT_AGAIN = (
     "the service no longer has the last line that was read, nor any lines written after it "
     "(they were rotated or purged)"
@@ -254,6 +256,7 @@ class ConnectionSource(LogSource):
         return True
 
     async def _read_connection(self, since_ns: int | None) -> None:
+        turn = 0  # bytes since the other tasks of the loop had theirs
         async with aclosing(self.connect(since_ns)) as chunks:
             async for chunk in chunks:
                 if not chunk:
@@ -265,7 +268,10 @@ class ConnectionSource(LogSource):
                     await self._until(lambda: self._held * 2 <= self._buffer_bytes)
                 # A fast service must not hold the loop. The loop budget is not used here: each step is short, and
                 # expensive ones would queue behind hundreds of connections.
-                await asyncio.sleep(0)
+                turn += len(chunk)
+                if turn >= TURN:
+                    turn = 0
+                    await asyncio.sleep(0)
 
     async def _pause(self, seconds: float | None) -> None:
         """Wait `seconds`, or until `observe` or `finish` is called; None waits for those only."""

@@ -124,7 +124,7 @@ class ContainerLog(ConnectionSource):
                 await self._attempts.learn(self._daemon, self._container)
                 while chunk is None or chunk:
                     if chunk:
-                        self._end = (self._end + chunk)[-_END:]
+                        self._end = (self._end + chunk[-_END:])[-_END:]
                         yield chunk
                     chunk = await content.readany()
         except SchedulerError as error:
