@@ -28,6 +28,8 @@ SLICE = 16_384
 """Bytes to parse at a time, so that other streams on the loop get their turn."""
 TURN = 4 * SLICE
 """Bytes to take from a connection that always has more, before other tasks of the loop get their turn."""
+LEAST = 1024
+"""How many bytes of a turn a chunk counts for at least: taking it costs time, however small it is."""
 NOT_SENT_AGAIN = (
     "the service no longer has the last line that was read, nor any lines written after it "
     "(they were rotated or purged)"
@@ -268,7 +270,7 @@ class ConnectionSource(LogSource):
                     await self._until(lambda: self._held * 2 <= self._buffer_bytes)
                 # A fast service must not hold the loop. The loop budget is not used here: each step is short, and
                 # expensive ones would queue behind hundreds of connections.
-                turn += len(chunk)
+                turn += max(len(chunk), LEAST)
                 if turn >= TURN:
                     turn = 0
                     await asyncio.sleep(0)

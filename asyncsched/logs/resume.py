@@ -57,7 +57,7 @@ class Resume:
         self._last: tuple[int, int] | None = None  # hash and stamp of the last line
         # The number of lines that have left the ring, by the unit of time in which they were written.
         self._gone: dict[int, int] = {}
-        self._most_units = 0  # when there are so many, those that are no longer needed are dropped
+        self._most_units = 0  # the units that are no longer needed are dropped when so many are counted
         self._gone_newest = -1
         self._forgotten = 0  # units before this one are no longer counted
         self._replay: _Replay | None = None
@@ -171,19 +171,19 @@ class Resume:
     def _replace(self, place: int, keys: Sequence[int], stamps: Sequence[int]) -> None:
         """Replace old lines in the ring by as many new ones."""
         end = place + len(keys)
-        gone = self._stamps[place:end]
-        newest = max(gone)
+        leaving = self._stamps[place:end]
+        newest = max(leaving)
         unit = newest // self._granularity
-        if min(gone) // self._granularity == unit:  # most often: it costs a third of what follows
-            self._count(unit, len(gone), newest)
+        if min(leaving) // self._granularity == unit:  # the usual case, without Python code for each line
+            self._count(unit, len(leaving), newest)
+            self._last = (keys[-1], stamps[-1])
         else:
             start = 0
-            for unit, run in groupby([ns // self._granularity for ns in gone]):
+            for unit, run in groupby([ns // self._granularity for ns in leaving]):
                 count = len([*run])
-                self._count(unit, count, max(gone[start : start + count]))
+                self._count(unit, count, max(leaving[start : start + count]))
                 start += count
                 self._last = (keys[start - 1], stamps[start - 1])
-        self._last = (keys[-1], stamps[-1])
         self._hashes[place:end] = array("q", keys)
         self._stamps[place:end] = array("q", stamps)
 
@@ -200,7 +200,7 @@ class Resume:
     def _forget(self) -> None:
         first = self._since() // self._granularity
         self._gone = {unit: count for unit, count in self._gone.items() if unit >= first}
-        self._most_units = 2 * len(self._gone)  # going through all of them for each new one would be quadratic
+        self._most_units = 2 * len(self._gone)  # not at each new unit: that would take quadratic time
         self._forgotten = max(self._forgotten, first)
 
     def _since(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncsched._typing import override
 from asyncsched.errors import AuthError, LogStreamError, UnavailableError
 from asyncsched.logs import LogLine, Resume
 from asyncsched.specs.state import AppState, ReplicaStatus
@@ -250,6 +252,30 @@ async def test_a_reader_that_stalls_stops_the_service(clock: VirtualClock) -> No
 
     assert 19_999 == len(rest)
     assert rest[-1].startswith("19999 ")
+
+
+async def test_a_connection_that_always_has_more_gives_the_loop_its_turns(clock: VirtualClock) -> None:
+    taken: Counter[int] = Counter()  # chunks, by the iteration of the loop
+    iteration = 0
+
+    def count() -> None:
+        nonlocal iteration, counting
+        iteration += 1
+        counting = asyncio.get_running_loop().call_soon(count)
+
+    class Tiny(StampedSource):
+        @override
+        async def connect(self, since_ns: int | None) -> AsyncGenerator[bytes]:
+            for _ in range(5_000):
+                taken[iteration] += 1
+                yield b"."
+
+    counting = asyncio.get_running_loop().call_soon(count)
+    await drain(stream_of(Tiny(StampedLog(), clock)))
+    counting.cancel()
+
+    assert 5_000 == taken.total()
+    assert max(taken.values()) <= 64
 
 
 class Raw(StampedSource):

@@ -152,3 +152,20 @@ def test_memory_does_not_grow_with_the_rate_or_the_time() -> None:
 
     assert 64 == len(resume._hashes)
     assert len(resume._gone) <= 4
+
+
+def test_units_of_time_are_dropped_together() -> None:
+    dropped = 0
+
+    class Counted(Resume):
+        def _forget(self) -> None:
+            nonlocal dropped
+            dropped += 1
+            super()._forget()
+
+    resume = Counted(size=1, granularity_ns=1, margin_ns=1000)
+    for ns in range(10_000):
+        resume.note(ns, "stdout", "")
+
+    assert len(resume._gone) <= 2002
+    assert dropped <= 30  # each goes through all of them: doing so for each new one is quadratic
