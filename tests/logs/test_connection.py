@@ -258,10 +258,11 @@ async def test_a_connection_that_always_has_more_gives_the_loop_its_turns(clock:
     taken: Counter[int] = Counter()  # chunks, by the iteration of the loop
     iteration = 0
 
-    def count() -> None:
-        nonlocal iteration, counting
-        iteration += 1
-        counting = asyncio.get_running_loop().call_soon(count)
+    async def count() -> None:
+        nonlocal iteration
+        while True:
+            iteration += 1
+            await asyncio.sleep(0)
 
     class Tiny(StampedSource):
         @override
@@ -270,7 +271,7 @@ async def test_a_connection_that_always_has_more_gives_the_loop_its_turns(clock:
                 taken[iteration] += 1
                 yield b"."
 
-    counting = asyncio.get_running_loop().call_soon(count)
+    counting = asyncio.create_task(count())
     await drain(stream_of(Tiny(StampedLog(), clock)))
     counting.cancel()
 
