@@ -47,3 +47,9 @@ def state_directory(*, in_memory: bool = False) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as home:
         os.environ["ASYNCSCHED_HOME"] = home
         yield
+
+
+def supervisors() -> list[int]:
+    """Return the processes that write the logs in the state directory: the workers of all supervisors there."""
+    sockets = Path(os.environ["ASYNCSCHED_HOME"], "supervisors").glob("*.sock")
+    return [int(each.stem.partition("-")[0]) for each in sockets]

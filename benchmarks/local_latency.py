@@ -6,20 +6,23 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from operator import attrgetter
 from typing import NamedTuple
 
 from asyncsched.schedulers.local import LocalScheduler
+from benchmarks._clock import Arrivals, Waits
 from benchmarks._floods import percentile
 from benchmarks._harness import Claim, at_most, in_turns_on_loop
-from benchmarks._local import PEER_APP, app_of, state_directory
+from benchmarks._local import PEER_APP, app_of, state_directory, supervisors
 from benchmarks._peer import peer
 
 REPLICAS = 8
 LINES = 1000
 """In each round."""
+
+FIRST = 20 * REPLICAS
+"""Lines before those, until all writers are under way."""
 
 PAUSE = 0.02
 WRITER = f"import time\nwhile True:\n print(time.time_ns(), flush=True)\n time.sleep({PAUSE})"
@@ -48,7 +51,7 @@ def measure():
 
 
 class Late(NamedTuple):
-    """Milliseconds from a write to its line's arrival."""
+    """Milliseconds from a write to its line's arrival, without those in which a thread between waited for a core."""
 
     p50: float
     p99: float
@@ -73,34 +76,32 @@ _P50: Callable[[Late], float] = attrgetter("p50")
 _P99: Callable[[Late], float] = attrgetter("p99")
 
 
-def _late(nanoseconds: list[int]) -> Late:
+def _late(arrivals: Arrivals) -> Late:
+    nanoseconds = arrivals.late[FIRST:]
     return Late(percentile(nanoseconds, 0.5) / 1e6, percentile(nanoseconds, 0.99) / 1e6)
 
 
 async def _ours() -> Late:
-    late: list[int] = []
     with state_directory():
         async with LocalScheduler("benchmark") as scheduler:
             app_id = await scheduler.submit(app_of(COMMAND, replicas=REPLICAS))
+            arrivals = Arrivals(Waits(*supervisors()))
             async with scheduler.log_iter(app_id, should_tail=True) as stream:
-                for _ in range(20 * REPLICAS):  # until all of them are under way
-                    await anext(stream)
-                for _ in range(LINES):
-                    line = await anext(stream)
-                    late.append(time.time_ns() - int(line))
+                for _ in range(FIRST + LINES):
+                    arrivals.take(int(await anext(stream)))
             await scheduler.kill(app_id)
-    return _late(late)
+    return _late(arrivals)
 
 
 async def _bare() -> Late:
-    late: list[int] = []
+    arrivals = Arrivals(Waits())
     enough = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def read(fd: int) -> None:
-        now = time.time_ns()
-        late.extend(now - int(line) for line in os.read(fd, 65536).split())
-        if len(late) >= LINES + 20 * REPLICAS:
+        for line in os.read(fd, 65536).split():
+            arrivals.take(int(line))
+        if len(arrivals.late) >= FIRST + LINES:
             enough.set()
 
     writers = [subprocess.Popen(COMMAND, stdout=subprocess.PIPE) for _ in range(REPLICAS)]
@@ -113,4 +114,4 @@ async def _bare() -> Late:
     for writer in writers:
         with writer:  # which closes its pipe and waits
             writer.kill()
-    return _late(late[20 * REPLICAS :])
+    return _late(arrivals)

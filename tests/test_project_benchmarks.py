@@ -11,10 +11,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import _alone
+from benchmarks import _alone, _clock
 from benchmarks._harness import (
     LEAST_ROUNDS,
     Claim,
@@ -29,7 +30,7 @@ from benchmarks._harness import (
     on_loop,
 )
 from benchmarks._noise import before_others, noise
-from tests._support import WITHIN, eventually
+from tests._support import WITHIN, eventually, eventually_blocking
 
 ROOT = Path(__file__).parents[1]
 TWO = Ratio(rounds=(1.0, 1.5, 2.0, 2.5, 30.0), reference="a bare loop")
@@ -227,6 +228,30 @@ def test_a_benchmark_that_hangs_is_interrupted_and_fails() -> None:
     assert ["  HANGS: no end after 0.5 s, SIGINT is sent", "0.5 True"] == done.stdout.splitlines()
 
 
+def test_a_thread_waits_for_a_core_that_others_use() -> None:
+    pinned = f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); print(1, flush=True)"
+    with _python(f"{pinned}\nwhile True: pass") as one, _python(f"{pinned}\nwhile True: pass") as other:
+        try:
+            assert "1" == _read(one) == _read(other)
+            waits = _clock.Waits(one.pid)
+            before = waits()
+            eventually_blocking(lambda: waits() - before > 50_000_000)
+        finally:
+            one.kill()
+            other.kill()
+
+
+def test_what_threads_waited_for_a_core_since_the_last_arrival_does_not_make_a_message_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_clock, "time", SimpleNamespace(time_ns=iter([1000, 1100, 1200, 1300, 1400]).__next__))
+    arrivals = _clock.Arrivals(iter([500, 500, 540, 590, 600]).__next__)
+    for sent in (1010, 1130, 1150, 990):
+        arrivals.take(sent)
+
+    assert [90, 70 - 40, 150 - 90, 410 - 100] == arrivals.late
+
+
 def test_noise_is_two_processes_that_end_with_it() -> None:
     with noise() as pids:
         assert 2 == len(pids)
@@ -237,7 +262,7 @@ def test_noise_is_two_processes_that_end_with_it() -> None:
 
 NOISY = f"""
 import sys
-from benchmarks import _alone
+from benchmarks import _alone, _clock
 from benchmarks._noise import before_others, noise
 with noise() as pids:
     print(*pids, flush=True)
