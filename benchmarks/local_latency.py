@@ -67,7 +67,7 @@ async def claims() -> AsyncIterator[Claim]:
         taken = await in_turns_on_loop({OURS: _ours, BARE: _bare, THE_PEER: measure})
     name = f"{REPLICAS} replicas: time from write to yield"
     p50, p99 = taken.told(1, "ms", _P50), taken.told(1, "ms", _P99)
-    yield at_most(f"{name} (p50)", taken.ratio(OURS, BARE, _P50), 14.0, detail=p50)
+    yield at_most(f"{name} (p50)", taken.ratio(OURS, BARE, _P50), 10.0, detail=p50)
     yield at_most(f"{name} (p99)", taken.ratio(OURS, BARE, _P99), 6.3, detail=p99)
     yield at_most(f"{name} (p50)", taken.ratio(OURS, THE_PEER, _P50), 0.05, detail=p50)
 

@@ -64,7 +64,7 @@ async def claims() -> AsyncIterator[Claim]:
             yield at_most(
                 "time from the end of a process to the return of wait (p95)",
                 late.ratio(WAIT, BARE),
-                25.0,
+                15.0,
                 detail=late.told(1e3, "ms"),
             )
             with peer(PEER) as theirs:
