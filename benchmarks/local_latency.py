@@ -58,7 +58,7 @@ class Late(NamedTuple):
 
 
 async def claims() -> AsyncIterator[Claim]:
-    """Take turns with a bare loop that reads the writers' pipes itself: what a busy machine adds, it adds to both."""
+    """Take turns with a bare loop that reads the writers' pipes itself; the peer's times are whole ones."""
     with peer(PEER_APP + PEER.format(command=COMMAND, replicas=REPLICAS, lines=LINES)) as theirs:
 
         async def measure() -> Late:
