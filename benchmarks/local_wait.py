@@ -54,7 +54,7 @@ async def claims() -> AsyncIterator[Claim]:
     """Measure from the reaping of the process, as its record says, to the return of `wait`.
 
     What both threads wait for a core is left out. That includes what the reaping one waits before it reaps, so on a
-    busy machine single figures are too small; the p95 is not, because it is the largest but one.
+    busy machine single figures are too small, but hardly the p95, the largest of a round.
     """
     with state_directory():
         async with Runner("benchmark", {"local_cwd": LocalScheduler("benchmark")}) as runner, _parent() as parent:

@@ -262,7 +262,7 @@ def test_noise_is_two_processes_that_end_with_it() -> None:
 
 NOISY = f"""
 import sys
-from benchmarks import _alone, _clock
+from benchmarks import _alone
 from benchmarks._noise import before_others, noise
 with noise() as pids:
     print(*pids, flush=True)
