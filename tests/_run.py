@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests import _parts, _results
+from tests import _parts, _results, _timed
 from tests._heavy import ROOMS
 from tests._parts import Ended, Limits, Part
 from tests._results import Results
@@ -25,6 +25,9 @@ from tests._shared import EXPECTED, TOOK
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".pytest_cache" / "asyncsched-shared"
 """How long files took, for the next run: one file for each way to run them all."""
+
+SHARED = "shared"
+"""The directory in which the processes that share the tests take them."""
 
 BUSY_LOOPS = 4
 TIMED_MINUTES = 30
@@ -44,7 +47,7 @@ _BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n for _ in rang
 def main(arguments: Sequence[str]) -> int:
     """Run what the command line asks for; return the exit code."""
     options, pytest_args = _parser().parse_known_args(arguments)
-    how = _timed if options.timed else _one_after_the_other if pytest_args else _at_once
+    how = _again if options.timed else _one_after_the_other if pytest_args else _at_once
     with tempfile.TemporaryDirectory(prefix="asyncsched-run-") as folder:
         try:
             return how(options, pytest_args, Path(folder))
@@ -80,32 +83,38 @@ def _checks(options: argparse.Namespace) -> list[str]:
 
 def _at_once(options: argparse.Namespace, _: Sequence[str], folder: Path) -> int:
     """Run lint and docs beside several processes that share the tests: both cores are busy until the end."""
-    # Two for each core: many tests wait for processes and clocks.
-    names = [f"tests {number}" for number in range(1, 2 * len(os.sched_getaffinity(0)) + 1)]
-    shared = folder / "shared"
-    shared.mkdir()
     kept = KEPT / f"{options.all or ('fast' if options.fast else 'whole')}.json"
-    with suppress(FileNotFoundError):
-        (shared / EXPECTED).write_text(kept.read_text())
-    plain = ["-p", "no:cacheprovider", "-o", "console_output_style=classic", f"--shared={shared}"]
-    tests = [
-        Part(
-            name=name,
-            command=_pytest(options, *plain, f"--results={folder / name}"),
-            passes=frozenset({0, NO_TESTS}),
-        )
-        for name in names
-    ]
+    tests = _sharing(_pytest(options), folder, _expected(kept))
     lint = [] if options.all else [Part(name="lint" if options.fast else "lint, docs", command=_checks(options))]
     limits = Limits()
     if options.all:
         limits.silence = SILENCE_OF_HEAVY
     ended = asyncio.run(_parts.side_by_side([*lint, *tests], limits=limits))
-    _keep_seconds(shared / TOOK, kept)
+    _keep_seconds(folder / SHARED / TOOK, kept)
     if options.coverage:
         ended.append(_coverage())
-    results = {name: _results.read(folder / name) for name in names}
-    return tell(ended, results, may_be_empty=options.all)
+    return tell(ended, _results_of(tests, folder), may_be_empty=options.all)
+
+
+def _sharing(command: Sequence[str], folder: Path, expected: dict[str, float]) -> list[Part]:
+    """Return processes that share the tests, two for each core: many tests wait for processes and clocks."""
+    shared = folder / SHARED
+    shared.mkdir()
+    (shared / EXPECTED).write_text(json.dumps(expected))
+    plain = ["-p", "no:cacheprovider", "-o", "console_output_style=classic", f"--shared={shared}"]
+    names = [f"tests {number}" for number in range(1, 2 * len(os.sched_getaffinity(0)) + 1)]
+    return [
+        Part(
+            name=name,
+            command=[*command, *plain, f"--results={folder / name}"],
+            passes=frozenset({0, NO_TESTS}),
+        )
+        for name in names
+    ]
+
+
+def _results_of(parts: Sequence[Part], folder: Path) -> dict[str, Results | None]:
+    return {part.name: _results.read(folder / part.name) for part in parts}
 
 
 def _one_after_the_other(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path) -> int:
@@ -118,13 +127,19 @@ def _one_after_the_other(options: argparse.Namespace, pytest_args: Sequence[str]
     return tell(ended, {"tests": _results.read(folder / "tests")})
 
 
-def _timed(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path) -> int:
-    """Run the tests that have steps near their budget again and again, beside loops that take most of the machine."""
-    more = ["--timed", f"--repeat={options.repeat}", f"--minutes={TIMED_MINUTES}", f"--results={folder / 'tests'}"]
-    part = Part(name="tests", command=_pytest(options, *more, *pytest_args), passes=frozenset({0, NO_TESTS}))
+def _again(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path) -> int:
+    """Run the tests that have steps near their budget again and again, beside loops that take most of the machine.
+
+    They are shared, as in a whole run: a single process would get a fifth of the machine beside the loops.
+    """
+    chosen = pytest_args or _timed.files()
+    if not chosen:
+        return tell([], {}, may_be_empty="--timed")
+    more = ["--timed", f"--repeat={options.repeat}", f"--minutes={TIMED_MINUTES}", *chosen]
+    tests = _sharing(_pytest(options, *more), folder, _expected(KEPT / "whole.json"))
     with _busy_loops():
-        ended = _alone(part)
-    return tell([ended], {"tests": _results.read(folder / "tests")}, may_be_empty="--timed")
+        ended = asyncio.run(_parts.side_by_side(tests))
+    return tell(ended, _results_of(tests, folder), may_be_empty="--timed")
 
 
 @contextmanager
@@ -187,13 +202,17 @@ def _coverage() -> Ended:
     return _alone(Part(name="coverage", command=[sys.executable, "-m", "coverage", "report", "--skip-covered"]))
 
 
+def _expected(kept: Path) -> dict[str, float]:
+    """Return how many seconds each file took when it ran last."""
+    return dict(json.loads(kept.read_text())) if kept.exists() else {}
+
+
 def _keep_seconds(took: Path, kept: Path) -> None:
     """Remember how long files took; what did not run this time keeps what is known."""
     with suppress(FileNotFoundError, PermissionError):
         new = dict(json.loads(line) for line in took.read_text().splitlines())
-        old = json.loads(kept.read_text()) if kept.exists() else {}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(old | new, indent=1, sort_keys=True))
+        kept.write_text(json.dumps(_expected(kept) | new, indent=1, sort_keys=True))
 
 
 def tell(ended: Sequence[Ended], results: dict[str, Results | None], *, may_be_empty: str | None = None) -> int:

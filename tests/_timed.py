@@ -46,6 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
+def files() -> list[str]:
+    """Name the files whose tests ``--timed`` runs, where they are still there."""
+    names = {name.partition("::")[0] for name in _read(KEPT)}
+    return sorted(name for name in names if Path(name).exists())
+
+
 def note(item: pytest.Item, run: list[LongStep] | None) -> None:
     """Keep the longest step of a test that was judged, over all of its repetitions."""
     if run is None:

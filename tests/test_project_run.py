@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from tests._parts import Ended, InterruptError, Limits, Part, side_by_side
 from tests._run import _BUSY, SILENCE_OF_HEAVY, _alone
 from tests._shared import DOCKER_DAEMONS, _may_bring_up
 from tests._support import eventually_blocking
+from tests._timed import KEPT
 
 ROOT = Path(__file__).parents[1]
 
@@ -239,8 +241,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tests" / "room").mkdir(parents=True)
     for source in [*(ROOT / "tests").glob("_*.py")]:
         shutil.copy(source, folder / "tests")
-    plugins = ["tests._at_most", "tests._heavy", "tests._services", "tests._results", "tests._shared"]
-    (folder / "tests" / "conftest.py").write_text(f"pytest_plugins = {plugins}\n")
+    plugins = ["_at_most", "_heavy", "_services", "_results", "_shared", "_timed"]
+    (folder / "tests" / "conftest.py").write_text(f"pytest_plugins = {[f'tests.{name}' for name in plugins]}\n")
     (folder / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers =\n    slow\n    service\n")
     for name, text in TESTS.items():
         lines = "\n".join(line.removeprefix("        ") for line in text.splitlines())
@@ -318,6 +320,24 @@ def test_time_that_is_out_is_told(project: Path) -> None:
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
     assert "after 0 minutes 8 tests remained, from tests/room/test_mixed.py::test_bad on" in done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_timed_tests_are_shared_and_those_that_are_gone_are_not_missed(project: Path) -> None:
+    near = project / "tests" / "room" / "test_near.py"
+    near.write_text("def test_near(): pass\n\ndef test_short(): raise AssertionError('not near')\n")
+    kept = project / KEPT
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps(dict.fromkeys(["tests/room/test_near.py::test_near", "tests/test_gone.py::test_it"])))
+
+    done = run_tests(project, "--timed")
+    near.unlink()
+    none = run_tests(project, "--timed")
+
+    assert (0, "1 passed, 0 failed, 0 skipped") == (done.returncode, done.stdout.splitlines()[-1]), done.stdout
+    assert {"[tests 1]", "[tests 2]"} == {*re.findall(r"^\[tests \d\]", done.stdout, re.MULTILINE)}
+    assert (0, "0 passed, 0 failed, 0 skipped") == (none.returncode, none.stdout.splitlines()[-1])
+    assert "no test had a step near its budget when it last ran" in none.stdout.splitlines()
 
 
 def test_an_unknown_room_is_refused_with_those_that_there_are() -> None:
