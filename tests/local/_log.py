@@ -118,17 +118,28 @@ class Reader:
     """Reads a log step by step, without a loop."""
 
     def __init__(
-        self, place: Path, *, kinds: Sequence[int] = (STDOUT, STDERR, COMBINED), most: int = 8, **options: object
+        self,
+        place: Path,
+        *,
+        kinds: Sequence[int] = (STDOUT, STDERR, COMBINED),
+        most: int = 8,
+        files: type[LogFiles] = LogFiles,
+        **options: object,
     ) -> None:
         self.lines: list[LogLine] = []
         query = LogQuery(app_id="app", **options)  # type: ignore[arg-type]  # as above
         texts = {kind: StreamText(LogOrigin(app_id="app", role="worker", stream=STREAMS[kind])) for kind in kinds}
-        self.files = LogFiles(opening(place), opening(place), OpenFiles(most))
+        self.files = files(opening(place), opening(place), OpenFiles(most))
         self.cursor = LogCursor(self.files, texts, query, watch=lambda _: Unwatched())
         self.reader = LogReader(ORIGIN, self.cursor, texts, until_ns=query.until_ns)
 
     def read(self) -> list[LogLine]:
-        """Read all there is by now, and return what is new."""
+        """Read all there is by now, as after a notice, and return what is new."""
+        self.cursor.noticed()
+        return self.read_on()
+
+    def read_on(self) -> list[LogLine]:
+        """Read as long as that leads on, and return what is new."""
         new: list[LogLine] = []
         while True:
             for ready in self.reader.ready:

@@ -35,6 +35,9 @@ pytestmark = ONE_LOOP
 LONG = b"x" * 100_000
 """So much is read in several steps."""
 
+NOTICED = {"out", "err", "long", "rotate", "end"}
+"""What changes the index that a reader watches; nobody tells it that files go."""
+
 Event = tuple[int, str]
 """After how many more steps and openings something happens, and what."""
 
@@ -45,6 +48,7 @@ class World:
     Attributes:
         written: How many lines each log that stood in this place has been given, the first one first.
         records: How many records all of them have at most.
+        noticed: Whether something was written of which the reader has no notice yet.
     """
 
     def __init__(self, place: Path, events: Iterable[Event]) -> None:
@@ -54,6 +58,7 @@ class World:
         self._clock = itertools.count(1000, 10)
         self.written = [0]
         self.records = 0
+        self.noticed = False
         self.removed = False
         self.log = self._begin()
         self.release: Callable[[], None] = lambda: None
@@ -76,6 +81,7 @@ class World:
         _, what = self._events.popleft()
         self._pause = self._events[0][0] if self._events else 0
         getattr(self, what)()
+        self.noticed = self.noticed or what in NOTICED
         return True
 
     def open(self) -> int:
@@ -168,13 +174,16 @@ class SlowReader:
         steps = 0
         while True:
             happened = self._world.step()
+            if self._world.noticed:
+                self._world.noticed = False
+                self.cursor.noticed()
             past = self.cursor.in_past
             cost = self.reader.advance()
             for ready in self.reader.ready:
                 while not ready.empty:
                     self.got += ready.take(7)
             self.reader.ready.clear()
-            leads_on = cost or (past and not self.cursor.in_past)
+            leads_on = cost or (past and not self.cursor.in_past) or self._world.noticed
             if not leads_on and self._world.is_quiet:
                 return
             steps = 0 if happened or not self._world.is_quiet else steps + 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from asyncsched.errors import LogStreamError
 from asyncsched.logs import LogLine
 from asyncsched.logs.split import MAX_LINE
+from asyncsched.schedulers.local.logs_files import LogFiles
 from asyncsched.schedulers.local.supervisor.formats import RECORD, STDERR, STDOUT, index_name
 from asyncsched.specs.stream import Stream
 from tests.local._log import Log, Reader, read_all
@@ -54,6 +55,34 @@ def test_any_chunks_any_interleaving_any_moments_of_reading(
     assert reader.reader.over
     assert expected(written, STDOUT) == [line for line in lines if line.stream is Stream.STDOUT]
     assert expected(written, STDERR) == [line for line in lines if line.stream is Stream.STDERR]
+
+
+def test_the_index_is_read_once_for_a_notice_and_not_again_before_the_next(tmp_path: Path) -> None:
+    reads: list[int] = []
+
+    class Counted(LogFiles):
+        def records(self, offset: int, count: int) -> bytes:
+            reads.append(offset)
+            return super().records(offset, count)
+
+    log = Log(tmp_path / "0")
+    assert log.segments.add(STDOUT, b"0\n")
+    reader = Reader(log.place, tail=True, files=Counted)
+    reader.read()
+    reads.clear()
+    for number in range(1, 4):
+        assert log.segments.add(STDOUT, b"%d\n" % number)
+
+        assert [] == reader.read_on()
+        assert [f"{number}\n"] == reader.read()
+        assert number == len(reads)
+
+    reader.cursor.finish()
+    reader.read_on()
+
+    assert reader.reader.over
+    reader.close()
+    log.close()
 
 
 @given(writes)

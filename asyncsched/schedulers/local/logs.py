@@ -154,6 +154,7 @@ class LocalReplicaLog(LogSource):
             self._timer = None
 
     def _changed(self) -> None:
+        self._cursor.noticed()
         self._wake()
 
     def _watch_progress(self) -> None:

@@ -40,7 +40,7 @@ class LogCursor:
         files: The log.
         kinds: The wanted streams.
         query: Where to begin and where to stop.
-        watch: Watches a descriptor; call `look` after each notice.
+        watch: Watches a descriptor; call `noticed` at each notice, then `look`.
 
     Attributes:
         block: Records that were read, in bytes.
@@ -60,6 +60,7 @@ class LogCursor:
         self._start = 0  # the offset of the block in the index
         self.block = b""
         self.at = 0
+        self._drained = False  # the block reached the end of the index, and no notice has come since
         self._finishing = not query.tail
         self._stop: Position | None = None
         self._past: Position | None = None
@@ -80,6 +81,10 @@ class LogCursor:
     def may_wait(self) -> bool:
         """Whether missing records may still be written."""
         return not self._finishing
+
+    def noticed(self) -> None:
+        """Take note that a watched file has changed."""
+        self._drained = False
 
     def finish(self) -> None:
         """Stop at the present end of the log."""
@@ -102,7 +107,11 @@ class LogCursor:
         if self._past is not None and self._position >= self._past:
             self._past = None
             return CursorState.WAITS
-        if self.at < len(self.block) or self._load():
+        if self.at < len(self.block):
+            return CursorState.RECORD
+        if self._drained and self.may_wait:  # a notice will follow whatever is written from now on
+            return CursorState.WAITS
+        if self._load():
             return CursorState.RECORD
         return CursorState.WAITS if self.may_wait else self._pass_cut_index()
 
@@ -248,6 +257,7 @@ class LogCursor:
         self._segment, self._start = position
         self.at = 0
         self.block = b""
+        self._drained = False
         self._entered = False
 
     def _load(self) -> bool:
@@ -259,6 +269,7 @@ class LogCursor:
             if bound is not None and bound.segment == self._segment:
                 count = min(count, (bound.offset - self._start) // RECORD.size)
         self.block = self._files.records(self._start, count) if count > 0 else b""
+        self._drained = len(self.block) < count * RECORD.size
         if not self.block and count > 0 and self._files.size() < self._start:
             raise LogStreamError("the index of the log became shorter", why="another program changed the file")
         return bool(self.block)
