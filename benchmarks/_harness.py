@@ -151,6 +151,13 @@ class Rounds(Generic[T]):
         pairs = zip(self.of[ours], self.of[reference], strict=True)
         return Ratio(rounds=tuple(by(each) / by(other) for each, other in pairs), reference=reference)
 
+    def ratio_to_highest(self, ours: str, reference: str, by: Callable[[T], float] = _itself) -> Ratio:
+        """Divide each of ours by the highest of the reference, where luck decides which of its rounds is the median."""
+        highest = max(map(by, self.of[reference]))
+        return Ratio(
+            rounds=tuple(by(each) / highest for each in self.of[ours]), reference=f"the best round of {reference}"
+        )
+
     def median(self, name: str, by: Callable[[T], float] = _itself) -> float:
         """Return the median of one measure, to be told beside a ratio."""
         return statistics.median(map(by, self.of[name]))

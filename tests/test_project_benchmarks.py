@@ -79,6 +79,8 @@ def test_ours_and_reference_take_turns_and_each_round_is_a_ratio() -> None:
 
     assert ["a", "b"] * 5 == order
     assert Ratio(rounds=(2.0, 3.0, 1.0, 0.5, 5.0), reference="a bare loop") == taken.ratio("ours", "a bare loop")
+    best = Ratio(rounds=(0.5, 2.25, 1.0, 0.25, 1.25), reference="the best round of a bare loop")
+    assert best == taken.ratio_to_highest("ours", "a bare loop")
 
 
 async def test_turns_on_a_loop_await_what_is_a_coroutine() -> None:
