@@ -87,7 +87,7 @@ def _run(item: pytest.Item, nextitem: Any) -> None:
         reports = _told(runtestprotocol(item, log=False, nextitem=nextitem), judge)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
-    _timed.note(item, judge.runs[-1] if judge.runs else None)
+    _timed.note(item, judge.runs[-1] if judge.runs else None, sum(report.duration for report in reports))
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
 

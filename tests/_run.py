@@ -132,11 +132,12 @@ def _again(options: argparse.Namespace, pytest_args: Sequence[str], folder: Path
 
     They are shared, as in a whole run: a single process would get a fifth of the machine beside the loops.
     """
-    chosen = pytest_args or _timed.files()
+    files = _timed.files()
+    chosen = pytest_args or files
     if not chosen:
         return tell([], {}, may_be_empty="--timed")
     more = ["--timed", f"--repeat={options.repeat}", f"--minutes={TIMED_MINUTES}", *chosen]
-    tests = _sharing(_pytest(options, *more), folder, _expected(KEPT / "whole.json"))
+    tests = _sharing(_pytest(options, *more), folder, files)
     with _busy_loops():
         ended = asyncio.run(_parts.side_by_side(tests))
     return tell(ended, _results_of(tests, folder), may_be_empty="--timed")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ KEPT = Path(".pytest_cache", "asyncsched-timed", "tests.json")
 HALF = 0.5
 
 _longest = pytest.StashKey[dict[str, LongStep | None]]()
+_took = pytest.StashKey[dict[str, float]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_longest] = {}
+    config.stash[_took] = {}
 
 
 @pytest.hookimpl(trylast=True)
@@ -46,16 +49,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-def files() -> list[str]:
-    """Name the files whose tests ``--timed`` runs, where they are still there."""
-    names = {name.partition("::")[0] for name in _read(KEPT)}
-    return sorted(name for name in names if Path(name).exists())
+def files() -> dict[str, float]:
+    """Return how many seconds the tests that ``--timed`` runs took, by their files, where these are still there."""
+    took: dict[str, float] = defaultdict(float)
+    for name, kept in _read(KEPT).items():
+        took[name.partition("::")[0]] += kept.get("seconds", 0.0)  # which older runs did not keep
+    return {file: seconds for file, seconds in took.items() if Path(file).exists()}
 
 
-def note(item: pytest.Item, run: list[LongStep] | None) -> None:
-    """Keep the longest step of a test that was judged, over all of its repetitions."""
+def note(item: pytest.Item, run: list[LongStep] | None, seconds: float) -> None:
+    """Keep the longest step of a test that was judged, over all of its repetitions, and how long the last one took."""
     if run is None:
         return
+    item.config.stash[_took][item.nodeid] = seconds
     longest = item.config.stash[_longest]
     steps = [*run, *filter(None, [longest.get(item.nodeid)])]
     longest[item.nodeid] = max(steps, key=lambda step: step.ratio, default=None)
@@ -66,7 +72,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if config.stash[_longest] and not config.getoption("timed"):
         with suppress(PermissionError):  # a checkout of somebody else: nothing is kept
-            _keep(config.rootpath / KEPT, config.stash[_longest])
+            _keep(config.rootpath / KEPT, config.stash[_longest], config.stash[_took])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -83,13 +89,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{ratio:.2f} {name}: {step}")
 
 
-def _keep(path: Path, longest: dict[str, LongStep | None]) -> None:
+def _keep(path: Path, longest: dict[str, LongStep | None], took: dict[str, float]) -> None:
     with _locked(path):
         kept = _read(path)
         for name, step in longest.items():
             kept.pop(name, None)
             if step is not None and step.ratio >= HALF:
-                kept[name] = {"ratio": round(step.ratio, 2), "step": str(step)}
+                kept[name] = {"ratio": round(step.ratio, 2), "seconds": round(took[name], 2), "step": str(step)}
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps(kept, indent=1, sort_keys=True))
         draft.replace(path)

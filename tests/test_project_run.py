@@ -328,7 +328,8 @@ def test_timed_tests_are_shared_and_those_that_are_gone_are_not_missed(project: 
     near.write_text("def test_near(): pass\n\ndef test_short(): raise AssertionError('not near')\n")
     kept = project / KEPT
     kept.parent.mkdir(parents=True)
-    kept.write_text(json.dumps(dict.fromkeys(["tests/room/test_near.py::test_near", "tests/test_gone.py::test_it"])))
+    names = ["tests/room/test_near.py::test_near", "tests/test_gone.py::test_it"]
+    kept.write_text(json.dumps({name: {"seconds": 1.0} for name in names}))
 
     done = run_tests(project, "--timed")
     near.unlink()

@@ -101,6 +101,7 @@ def test_a_run_names_each_test_with_a_step_near_its_budget(folder: Path) -> None
     (line,) = [line for line in told.splitlines() if "::" in line]
     assert re.fullmatch(rf"[0-9.]+ {re.escape(NEAR)}: [0-9.]+ ms of [0-9.]+ ms of CPU time .*: callback burn", line)
     assert [NEAR] == kept(folder)
+    assert 0.01 <= json.loads((folder / KEPT).read_text())[NEAR]["seconds"]  # which it sleeps
 
 
 def test_timed_runs_these_alone_and_as_often_as_asked(folder: Path) -> None:
