@@ -23,8 +23,17 @@ class Files(Protocol):
         """Close every descriptor for now."""
 
 
+STAYS_EVERY = 32
+"""Of so many newcomers that need the place of others, one stays as long as if it had been used often."""
+
+
 class OpenFiles:
     """Limits open descriptors to the most recently used files, so that a thousand quiet logs need none.
+
+    Where more files are in use in turn than may be open, the one that was used last is needed last, and to keep the
+    most recent ones would be to close each just before it is needed. So a newcomer that takes a place is the next to
+    give it up, unless it is used again before another one comes. Some of them stay, so that what is quiet by now does
+    not keep its place for ever.
 
     Args:
         most: How many `Files` may hold descriptors at a time; by default a quarter of the process's limit.
@@ -35,18 +44,33 @@ class OpenFiles:
 
     def __init__(self, most: int | None = None) -> None:
         self.most = max(most, 1) if most is not None else _share_of_descriptors()
-        self._files: OrderedDict[Files, None] = OrderedDict()
+        self._files: OrderedDict[Files, None] = OrderedDict()  # those to be closed first come first
+        self._last: Files | None = None
+        self._replaced = 0
 
     def used(self, files: Files) -> None:
         """Record that `files` holds descriptors and has just used them."""
-        self._files[files] = None
-        self._files.move_to_end(files)
-        while len(self._files) > self.most:
-            self._files.popitem(last=False)[0].release()
+        if files is self._last:
+            return
+        self._last = files
+        if files not in self._files and len(self._files) >= self.most:
+            self._replace(files)
+        else:
+            self._files[files] = None
+            self._files.move_to_end(files)
 
     def forget(self, files: Files) -> None:
         """Record that `files` holds no descriptors."""
         self._files.pop(files, None)
+        if files is self._last:
+            self._last = None
+
+    def _replace(self, files: Files) -> None:
+        while len(self._files) >= self.most:
+            self._files.popitem(last=False)[0].release()
+        self._files[files] = None
+        self._replaced += 1
+        self._files.move_to_end(files, last=self._replaced % STAYS_EVERY == 0)
 
 
 def _share_of_descriptors() -> int:

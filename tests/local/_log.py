@@ -101,7 +101,7 @@ def replica_log(
     return LocalReplicaLog(
         origin,
         open_index=opening(place),
-        open_logs=opening(place),
+        open_logs=None,
         query=asked,
         follower=follower,
         clock=clock,
@@ -124,12 +124,13 @@ class Reader:
         kinds: Sequence[int] = (STDOUT, STDERR, COMBINED),
         most: int = 8,
         files: type[LogFiles] = LogFiles,
+        opens: Callable[[Path], OpenDirectory] = opening,
         **options: object,
     ) -> None:
         self.lines: list[LogLine] = []
         query = LogQuery(app_id="app", **options)  # type: ignore[arg-type]  # as above
         texts = {kind: StreamText(LogOrigin(app_id="app", role="worker", stream=STREAMS[kind])) for kind in kinds}
-        self.files = files(opening(place), opening(place), OpenFiles(most))
+        self.files = files(opens(place), None, OpenFiles(most))
         self.cursor = LogCursor(self.files, texts, query, watch=lambda _: Unwatched())
         self.reader = LogReader(ORIGIN, self.cursor, texts, until_ns=query.until_ns)
 

@@ -156,15 +156,15 @@ class Watching:
 
 
 class SlowReader:
-    """Reads a log of a world one step at a time."""
+    """Reads a log of a world one step at a time; it may open the directory of the output by itself."""
 
-    def __init__(self, world: World, **query: object) -> None:
+    def __init__(self, world: World, *, apart: bool, **query: object) -> None:
         self._world = world
         self.watches: set[Watching] = set()
         self.got: list[LogLine] = []
         asked = LogQuery(app_id="app", **query)  # type: ignore[arg-type]  # what a test asks for
         texts = {kind: StreamText(LogOrigin(app_id="app", stream=STREAMS[kind])) for kind in (STDOUT, STDERR)}
-        files = LogFiles(world.open, world.open, OpenFiles(1))
+        files = LogFiles(world.open, world.open if apart else None, OpenFiles(1))
         world.release = files.release
         self.cursor = LogCursor(files, texts, asked, watch=lambda _: Watching(self.watches))
         self.reader = LogReader(ORIGIN, self.cursor, texts, until_ns=asked.until_ns)
@@ -214,13 +214,15 @@ queries = st.fixed_dictionaries(
 )
 
 
-def _read(past: Iterable[str], happening: Iterable[Event], query: dict[str, object]) -> tuple[World, SlowReader]:
+def _read(
+    past: Iterable[str], happening: Iterable[Event], query: dict[str, object], *, apart: bool
+) -> tuple[World, SlowReader]:
     """Read a log with that past, while something happens to it."""
     with tempfile.TemporaryDirectory() as name:
         world = World(Path(name) / "0", happening)
         for what in past:
             getattr(world, what)()
-        reader = SlowReader(world, **query)
+        reader = SlowReader(world, apart=apart, **query)
         reader.run()
         if not reader.reader.over:
             assert query["tail"], "a reader that does not follow waits for something"
@@ -234,12 +236,14 @@ def _read(past: Iterable[str], happening: Iterable[Event], query: dict[str, obje
     return world, reader
 
 
-@given(st.lists(st.sampled_from(WRITES), max_size=20), events, queries)
-@example(["out", "err", "out"], [(3, "delete")], {"tail": True})
-@example(["out", "err", "rotate", "out"], [(3, "drop")], {"tail": True})
-@example(["out", "out", "rotate", "out"], [(0, "unlink")], {"tail": False, "tail_lines": 2})
-def test_each_step_leads_on_or_waits_or_ends(past: list[str], happening: list[Event], query: dict[str, object]) -> None:
-    world, reader = _read(past, happening, query)
+@given(st.lists(st.sampled_from(WRITES), max_size=20), events, queries, st.booleans())
+@example(["out", "err", "out"], [(3, "delete")], {"tail": True}, True)
+@example(["out", "err", "rotate", "out"], [(3, "drop")], {"tail": True}, True)
+@example(["out", "out", "rotate", "out"], [(0, "unlink")], {"tail": False, "tail_lines": 2}, True)
+def test_each_step_leads_on_or_waits_or_ends(
+    past: list[str], happening: list[Event], query: dict[str, object], apart: bool
+) -> None:
+    world, reader = _read(past, happening, query, apart=apart)
 
     lines = [number for number in reader.numbers() if number is not None]
     assert sorted(set(lines)) == lines  # in order, each once
@@ -265,17 +269,20 @@ def _check_holes(world: World, reader: SlowReader, *, follows: bool) -> None:
 
 
 @pytest.mark.parametrize("tail", [True, False])
-def test_a_segment_that_goes_before_its_second_stream_is_opened_is_a_hole(tail: bool) -> None:
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_segment_that_goes_before_its_second_stream_is_opened_is_a_hole(tail: bool, apart: bool) -> None:
     past = [*["out"] * 3, "err", "out", "rotate", "out"]
     for steps in range(12):
-        _, reader = _read(past, [(steps, "drop")], {"tail": tail})
+        _, reader = _read(past, [(steps, "drop")], {"tail": tail}, apart=apart)
         numbers = reader.numbers()
 
         assert (1, 4 + 1) == numbers[-1]
         assert [(1, number) for number in range(6)] == numbers or None in numbers
 
 
-def test_a_log_in_the_same_place_is_not_gone_on_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize("crowded", [True, False])
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_log_in_the_same_place_is_not_gone_on_in(tmp_path: Path, apart: bool, crowded: bool) -> None:
     past = ["out", "rotate", "out"]
     for steps in range(12):
         world = World(tmp_path / str(steps) / "0", [(steps, "again")])
@@ -287,9 +294,11 @@ def test_a_log_in_the_same_place_is_not_gone_on_in(tmp_path: Path) -> None:
             world.replace()
             world.rotate()
             world.out()
+            if crowded:
+                world.crowd()
 
         world.again = again  # type: ignore[attr-defined]  # one more event
-        reader = SlowReader(world, tail=False)
+        reader = SlowReader(world, apart=apart, tail=False)
         reader.run()
         reader.reader.close()
         world.log.close()

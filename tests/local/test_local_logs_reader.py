@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from asyncsched.errors import LogStreamError
 from asyncsched.logs import LogLine
 from asyncsched.logs.split import MAX_LINE
-from asyncsched.schedulers.local.logs_files import LogFiles
+from asyncsched.schedulers.local.logs_files import LogFiles, OpenDirectory
 from asyncsched.schedulers.local.supervisor.formats import RECORD, STDERR, STDOUT, index_name
 from asyncsched.specs.stream import Stream
-from tests.local._log import Log, Reader, read_all
+from tests.local._log import Log, Reader, opening, read_all
 
 ATOMS = [b"\n", b"\n", b"a", b"bc\n", b"\r", "é".encode(), "😀".encode(), b"\xff", b"\xe2\x82", b"\x00", b"x" * 300]
 
@@ -81,6 +82,30 @@ def test_the_index_is_read_once_for_a_notice_and_not_again_before_the_next(tmp_p
     reader.read_on()
 
     assert reader.reader.over
+    reader.close()
+    log.close()
+
+
+def test_files_that_were_closed_meanwhile_are_opened_by_one_look_at_their_directory(tmp_path: Path) -> None:
+    opened: list[Path] = []
+
+    def counted(place: Path) -> OpenDirectory:
+        def open_place() -> int:
+            opened.append(place)
+            return opening(place)()
+
+        return open_place
+
+    log = Log(tmp_path / "0")
+    reader = Reader(log.place, tail=True, opens=counted)
+    for kind, name in ((STDOUT, "out"), (STDERR, "err")):
+        for _ in range(2):
+            reader.files.release()
+            opened.clear()
+            assert log.segments.add(kind, f"{name}\n".encode())
+            assert [f"{name}\n"] == reader.read()
+
+        assert 1 == len(opened)
     reader.close()
     log.close()
 
@@ -477,6 +502,24 @@ def test_a_supervisor_that_is_killed_before_it_writes_that_the_log_goes_on(log: 
 
     assert reader.reader.over
     assert ["one\n"] == reader.close()
+
+
+def test_another_log_that_got_the_same_directory_is_not_gone_on_in(place: Path) -> None:
+    log = Log(place)
+    log.out(b"1\n", b"2\n")
+    reader = Reader(place, tail=True)
+    assert ["1\n", "2\n"] == reader.read()
+    log.close()
+    reader.files.release()
+    shutil.rmtree(place)  # the next directory may well get its number
+    other = Log(place)
+    other.out(b"3\n", b"4\n", b"5\n")
+    reader.read()
+    reader.cursor.finish()
+    reader.read()
+    other.close()
+
+    assert [True] == [line.gap is not None for line in reader.close()[2:]]
 
 
 def test_a_file_that_is_named_almost_like_an_index_is_none(log: Log, place: Path) -> None:

@@ -49,7 +49,7 @@ class LocalReplicaLog(LogSource):
         open_index: Opens the directory of the index, and returns a descriptor that the caller closes;
             FileNotFoundError before the replica has started. It is called on the loop: see
             `asyncsched.logs.open_files.open_directory`.
-        open_logs: Opens the directory of the output in the same way.
+        open_logs: Opens the directory of the output in the same way; None if that is the same.
         query: The wanted lines; the engine selects them exactly.
         follower: Watches the files.
         clock: The time source for pauses.
@@ -60,7 +60,7 @@ class LocalReplicaLog(LogSource):
         origin: LogOrigin,
         *,
         open_index: OpenDirectory,
-        open_logs: OpenDirectory,
+        open_logs: OpenDirectory | None,
         query: LogQuery,
         follower: Follower,
         clock: Clock | None = None,
@@ -188,11 +188,10 @@ def log_sources(
 
 
 def _log_source(app_id: str, directory: str, replica: ReplicaRecord, query: LogQuery, clock: Clock) -> LocalReplicaLog:
-    open_index = partial(open_directory, directory, replica.directory)
     return LocalReplicaLog(
         LogOrigin(app_id=app_id, role=replica.role, replica=replica.k),
-        open_index=open_index,
-        open_logs=partial(open_directory, replica.logs) if replica.logs else open_index,
+        open_index=partial(open_directory, directory, replica.directory),
+        open_logs=partial(open_directory, replica.logs) if replica.logs else None,
         query=query,
         follower=follower_of(asyncio.get_running_loop()),
         clock=clock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from asyncsched._typing import NamedTuple
@@ -45,15 +45,17 @@ class LogFiles:
 
     Args:
         open_index: Opens the directory of the index.
-        open_logs: Opens the directory of the output.
+        open_logs: Opens the directory of the output; None if that is the same.
         pool: Decides which files hold descriptors.
     """
 
-    def __init__(self, open_index: OpenDirectory, open_logs: OpenDirectory, pool: OpenFiles) -> None:
+    def __init__(self, open_index: OpenDirectory, open_logs: OpenDirectory | None, pool: OpenFiles) -> None:
         self._open_index = open_index
-        self._open_logs = open_logs
+        self._open_logs = open_logs or open_index
+        self._one_directory = open_logs is None
         self._pool = pool
         self._descriptors: dict[int, int] = {}  # by kind of output; 0 is the index
+        self._last_kind = 0  # the stream that was read last, and is likely to be read next
         self._place: tuple[int, int] | None = None  # identifies the index's directory
         self._read = (-1, b"")  # the last segment that was read, and the time of its first record, by which it is
         self._is_gone = False  # another log has its place now
@@ -110,6 +112,7 @@ class LogFiles:
 
     def output(self, kind: int, size: int, offset: int) -> bytes:
         """Return bytes of a stream's file in this segment."""
+        self._last_kind = kind
         return read_at(self._descriptor(kind), size, offset)
 
     def last_byte(self, kind: int) -> bytes:
@@ -120,8 +123,9 @@ class LogFiles:
     def index_stands(self) -> bool:
         """Return whether the open index is still the file with its name."""
         try:
-            with self._index_directory() as at, _closing(open_file(index_name(self.segment), at=at)) as fd:
-                return os.path.samestat(os.fstat(fd), os.fstat(self._descriptor(0)))
+            with self._index_directory() as at:
+                named = os.stat(index_name(self.segment), dir_fd=at, follow_symlinks=False)
+                return os.path.samestat(named, os.fstat(self._descriptor(0)))
         except FileNotFoundError:
             return False
 
@@ -161,44 +165,55 @@ class LogFiles:
         return place
 
     def _descriptor(self, kind: int) -> int:
-        fd = self._descriptors.get(kind)
-        if fd is None:
-            fd = self._descriptors[kind] = self._open_output(kind) if kind else self._open_known_index()
+        if 0 not in self._descriptors:
+            self._open_known_index()
+        if kind not in self._descriptors:
+            self._open_output(kind)
         self._pool.used(self)
-        return fd
+        return self._descriptors[kind]
 
-    def _open_output(self, kind: int) -> int:
+    def _open_known_index(self) -> None:
+        """Open the index, and what is likely to be read next from the same directory, as that costs more later."""
+        with self._index_directory() as at:
+            self._descriptors[0] = self._open_index_in(at)
+            if self._last_kind and self._one_directory:
+                with suppress(OSError):  # it is opened again when it is read
+                    self._descriptors[self._last_kind] = open_file(log_name(self._last_kind, self.segment), at=at)
+
+    def _open_output(self, kind: int) -> None:
         """Open a stream's file, and check that it belongs to the open index."""
         with _closing(self._open_logs()) as at:
             fd = open_file(log_name(kind, self.segment), at=at)
-        try:
-            if self.index_stands():
-                return fd
-            raise FileNotFoundError(log_name(kind, self.segment))
-        except OSError:
-            os.close(fd)
-            raise
+        with _closing_on_error(fd):
+            if not self.index_stands():
+                raise FileNotFoundError(log_name(kind, self.segment))
+        self._descriptors[kind] = fd
 
-    def _open_known_index(self) -> int:
-        with self._index_directory() as at:
-            self._check_what_was_read(at)
-            fd = open_file(index_name(self.segment), at=at)
-        first = read_at(fd, TIME, 0)
-        if first:
-            self._read = (self.segment, first)
+    def _open_index_in(self, at: int) -> int:
+        """Open the index, and check that the directory is that of this log."""
+        segment, first = self._read
+        if segment != self.segment:
+            self._check_first(self._first_of(segment, at) if first else b"")
+        fd = open_file(index_name(self.segment), at=at)
+        with _closing_on_error(fd):
+            now = read_at(fd, TIME, 0)
+            if segment == self.segment:
+                self._check_first(now)
+        if now:
+            self._read = (self.segment, now)
         return fd
 
-    def _check_what_was_read(self, at: int) -> None:
-        """Check that a directory is that of this log; segments that were read may have been dropped."""
-        segment, first = self._read
-        if not first:
-            return
+    def _first_of(self, segment: int, at: int) -> bytes:
+        """Return the time of a segment's first record; empty if the segment was dropped."""
         try:
             with _closing(open_file(index_name(segment), at=at)) as fd:
-                now = read_at(fd, TIME, 0)
+                return read_at(fd, TIME, 0)
         except FileNotFoundError:
-            return
-        if now and now != first:
+            return b""
+
+    def _check_first(self, now: bytes) -> None:
+        first = self._read[1]
+        if first and now and now != first:
             self._is_gone = True
             raise FileNotFoundError("another log is there")
 
@@ -230,3 +245,12 @@ def _closing(fd: int) -> Generator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+@contextmanager
+def _closing_on_error(fd: int) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        os.close(fd)
+        raise
