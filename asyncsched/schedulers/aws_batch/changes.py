@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from itertools import islice
 from typing import Any
 
+from asyncsched.logs.loop_time import budget_of
 from asyncsched.schedulers.aws_batch.client import AWSConnection
 from asyncsched.schedulers.aws_batch.lookup import AWSJobs, calls_to_describe
 from asyncsched.schedulers.aws_batch.lookup_calls import list_jobs
@@ -21,7 +23,11 @@ __all__ = ["AWSSweeper"]
 
 _NODES_AGAIN = 90
 
+_PART = 500
+"""Apps to look at before others may have the loop."""
+
 Summary = tuple[object, ...]
+Places = dict[tuple[AWSConnection, str], dict[str, KnownJob]]
 
 
 class AWSSweeper:
@@ -44,14 +50,10 @@ class AWSSweeper:
 
     async def sweep(self, app_ids: Sequence[str]) -> AsyncGenerator[Answers]:
         """Yield the states of these apps that have changed, and perhaps some that have not."""
-        known = {app_id: self._jobs.names.known(app_id) for app_id in app_ids}
+        known, places, direct = await self._placed(app_ids)
         self._forget(known)
-        await asyncio.sleep(0)  # Each pass over ten thousand apps is a separate step.
-        places = _by_queue(self._jobs, known)
-        await asyncio.sleep(0)
-        in_queues = {app_id for apps in places.values() for app_id in apps}
-        direct = [app_id for app_id in app_ids if app_id not in in_queues]
         for (connection, queue), apps in places.items():
+            await asyncio.sleep(0)  # Each pass over ten thousand apps is a separate step.
             if calls_to_describe(apps.values()) <= self._cost.get((connection, queue), len(ACTIVE) + 1):
                 direct += apps
                 continue
@@ -59,6 +61,24 @@ class AWSSweeper:
                 yield answers
         async for answers in self._jobs.describe_all(direct):
             yield answers
+
+    async def _placed(self, app_ids: Iterable[str]) -> tuple[dict[str, KnownJob | None], Places, list[str]]:
+        """Return what is known of each app, the apps of each queue, and those whose queue or nodes are not known."""
+        known: dict[str, KnownJob | None] = {}
+        places: Places = {}
+        direct: list[str] = []
+        budget = budget_of(asyncio.get_running_loop())
+        budget.begin()
+        rest = iter(app_ids)
+        while part := list(islice(rest, _PART)):
+            await budget.breathe()
+            for app_id in part:
+                each = known[app_id] = self._jobs.names.known(app_id)
+                if each is not None and each.queue and each.children is not None:
+                    places.setdefault((self._jobs.names.connection(each), each.queue), {})[app_id] = each
+                else:
+                    direct.append(app_id)
+        return known, places, direct
 
     async def _by_list(
         self, connection: AWSConnection, queue: str, apps: Mapping[str, KnownJob]
@@ -120,17 +140,6 @@ class AWSSweeper:
             self._listed = {job_id: summary for job_id, summary in self._listed.items() if job_id in watched}
             self._described = {job_id: summary for job_id, summary in self._described.items() if job_id in watched}
             self._status = {job_id: status for job_id, status in self._status.items() if job_id in watched}
-
-
-def _by_queue(
-    jobs: AWSJobs, known: Mapping[str, KnownJob | None]
-) -> dict[tuple[AWSConnection, str], dict[str, KnownJob]]:
-    """Group the apps that were described before by connection and queue."""
-    places: dict[tuple[AWSConnection, str], dict[str, KnownJob]] = {}
-    for app_id, each in known.items():
-        if each is not None and each.queue and each.children is not None:
-            places.setdefault((jobs.names.connection(each), each.queue), {})[app_id] = each
-    return places
 
 
 def _summary(row: Mapping[str, Any]) -> Summary:
