@@ -41,7 +41,8 @@ def test_each_twin_wraps_the_method_of_its_name(original: type, facade: type) ->
     # `log_iter` has the documents' signature; `scheduler` and `close` do something different.
     written_by_hand = {"log_iter", "scheduler", "close"}
     for name in {*methods(original)} - written_by_hand:
-        assert getattr(original, name) is getattr(facade, name).__wrapped__, name
+        # A twin with a return annotation of its own wraps a copy of the function.
+        assert getattr(original, name).__code__ is getattr(facade, name).__wrapped__.__code__, name
 
 
 @pytest.mark.parametrize(("original", "facade"), GROUPS)
