@@ -24,16 +24,16 @@ class Files(Protocol):
 
 
 STAYS_EVERY = 32
-"""Of so many newcomers that need the place of others, one stays as long as if it had been used often."""
+"""Every so many times that files take the place of others, they are kept as if they had been used again."""
 
 
 class OpenFiles:
-    """Limits open descriptors to the most recently used files, so that a thousand quiet logs need none.
+    """Limits open descriptors to files that are in use, so that a thousand quiet logs need none.
 
-    Where more files are in use in turn than may be open, the one that was used last is needed last, and to keep the
-    most recent ones would be to close each just before it is needed. So a newcomer that takes a place is the next to
-    give it up, unless it is used again before another one comes. Some of them stay, so that what is quiet by now does
-    not keep its place for ever.
+    While there is room, nothing is closed. If more files are used in turn than may be open, closing the one that was
+    used longest ago would close each of them just before its next use. So a file that takes the place of another is
+    the first to be closed, unless it is used again before the next one comes. One in `STAYS_EVERY` is kept, so that
+    files that are no longer used do not keep their places for ever.
 
     Args:
         most: How many `Files` may hold descriptors at a time; by default a quarter of the process's limit.

@@ -167,17 +167,17 @@ class LogFiles:
     def _descriptor(self, kind: int) -> int:
         if 0 not in self._descriptors:
             self._open_known_index()
+        self._pool.used(self)
         if kind not in self._descriptors:
             self._open_output(kind)
-        self._pool.used(self)
         return self._descriptors[kind]
 
     def _open_known_index(self) -> None:
-        """Open the index, and what is likely to be read next from the same directory, as that costs more later."""
+        """Open the index, and the output that was read last if it is beside it, while the directory is open."""
         with self._index_directory() as at:
             self._descriptors[0] = self._open_index_in(at)
             if self._last_kind and self._one_directory:
-                with suppress(OSError):  # it is opened again when it is read
+                with suppress(OSError):  # reading it tries again, and reports why it cannot be opened
                     self._descriptors[self._last_kind] = open_file(log_name(self._last_kind, self.segment), at=at)
 
     def _open_output(self, kind: int) -> None:
@@ -251,6 +251,6 @@ def _closing(fd: int) -> Generator[int]:
 def _closing_on_error(fd: int) -> Generator[None]:
     try:
         yield
-    except BaseException:
+    except OSError:
         os.close(fd)
         raise
