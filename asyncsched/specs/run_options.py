@@ -6,6 +6,7 @@ prints them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar, cast
@@ -90,16 +91,17 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             RunOptionError: An option is unknown, missing or of the wrong type.
         """
+        known = _known.get(options)
+        if known is None:
+            known = _known[options] = cls.of(options)
         if isinstance(cfg, options):
-            known = cls.of(options)
-            known.resolve({name: getattr(cfg, name) for name, _ in known})  # a dataclass does not check types
+            known._given({name: getattr(cfg, name) for name, _ in known})  # a dataclass does not check types
             return cfg
         if cfg is not None and not isinstance(cfg, Mapping):
             what = f"cfg must be {options.__name__} or a mapping, got {kind(cfg)}"
             fix = f"write {{'name': value}}, or {options.__name__}(name=value)"
             raise RunOptionError(what, fix=fix)
-        given = cast("Mapping[str, CfgVal]", cfg or {})
-        return options(**cls.of(options).resolve(given))
+        return options(**known._given(cast("Mapping[str, CfgVal]", cfg or {})))
 
     def add(
         self,
@@ -169,15 +171,18 @@ class runopts:  # noqa: N801 - the documents' name
         Raises:
             RunOptionError: An option is unknown (the message names the nearest), missing or mistyped.
         """
-        given = {name: self.check(name, value) for name, value in cfg.items()}
-        resolved: dict[str, CfgVal] = {}
+        given = self._given(cfg)
+        return {name: given[name] if name in given else _copied(opt.default) for name, opt in self}
+
+    def _given(self, cfg: Mapping[str, CfgVal]) -> dict[str, CfgVal]:
+        """Return the given options, checked, without those that are None."""
+        checked = {name: self.check(name, value) for name, value in cfg.items()}
+        given: dict[str, CfgVal] = {name: value for name, value in checked.items() if value is not None}
         for name, opt in self:
-            value = given.get(name)
-            if value is None and opt.is_required:
+            if opt.is_required and name not in given:
                 what = f"Required run option: {name}, must be provided and not `None`"
                 raise RunOptionError(what, key=name, fix=f"give {name}={name.upper()} ({opt.help})")
-            resolved[name] = _copied(opt.default) if value is None else value
-        return resolved
+        return given
 
     def cfg_from_str(self, cfg_str: str) -> dict[str, CfgVal]:
         """Parse ``a=1,b=x;y,c="u,v"``, without filling in defaults; :meth:`resolve` does that.
@@ -285,6 +290,10 @@ class runopts:  # noqa: N801 - the documents' name
             if section:
                 text += f"\n\n    {title} arguments:" + "".join(_help(name, opt) for name, opt in section)
         return text
+
+
+# Cached: a class's annotations do not change, and reading them took a third of each submit's time. Never handed out.
+_known: weakref.WeakKeyDictionary[type[object], runopts] = weakref.WeakKeyDictionary()
 
 
 def _help(name: str, opt: runopt) -> str:

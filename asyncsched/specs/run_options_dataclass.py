@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from asyncsched._typing import Doc
 from asyncsched.specs.run_options import CfgVal, runopt
@@ -22,25 +21,13 @@ def read_options(options: type[object]) -> Iterator[tuple[str, runopt]]:
     """
     if not is_dataclass(options):
         raise TypeError(f"{options!r} is not a dataclass")
-    declared = _declared.get(options)
-    if declared is None:
-        hints = get_type_hints(options, localns={**vars(options), "Doc": Doc}, include_extras=True)
-        declared = _declared[options] = [_declaration(each, hints[each.name]) for each in fields(options) if each.init]
-    for field, opt_type, choices, help_text in declared:
-        required, default = _default(field)  # called each time, so that a factory's values are not shared
-        yield field.name, runopt(default, opt_type, required, help_text, choices=choices)
-
-
-_Declaration: TypeAlias = tuple[Field[object], type[object], tuple[str, ...], str]
-
-# Cached: a class's annotations do not change, and reading them took a third of each submit's time.
-_declared: weakref.WeakKeyDictionary[type[object], list[_Declaration]] = weakref.WeakKeyDictionary()
-
-
-def _declaration(field: Field[object], hint: object) -> _Declaration:
-    hint, help_text = _without_annotation(hint)
-    opt_type, choices = _value_type(_without_none(hint))
-    return field, opt_type, choices, help_text
+    hints = get_type_hints(options, localns={**vars(options), "Doc": Doc}, include_extras=True)
+    for field in fields(options):
+        if field.init:
+            hint, help_text = _without_annotation(hints[field.name])
+            opt_type, choices = _value_type(_without_none(hint))
+            required, default = _default(field)
+            yield field.name, runopt(default, opt_type, required, help_text, choices=choices)
 
 
 def _without_annotation(hint: object) -> tuple[object, str]:

@@ -216,6 +216,33 @@ def test_build() -> None:
         runopts.build(Options, {"queue": "gpu", "on_failure": "go"})
 
 
+def test_no_default_is_shared_between_builds() -> None:
+    first, second = (runopts.build(Options, {"queue": "gpu"}) for _ in range(2))
+
+    assert first.tags == second.tags == ["t"]
+    assert first.tags is not second.tags
+
+
+_read = list[str]()
+
+
+def _doc(text: str) -> Doc:
+    _read.append(text)
+    return Doc(text)
+
+
+@dataclass
+class ReadOnce:
+    queue: Annotated[str, _doc("where to wait")] = "gpu"
+
+
+def test_a_class_is_read_by_its_first_build_only() -> None:
+    for _ in range(3):
+        runopts.build(ReadOnce, {"queue": "cpu"})
+
+    assert ["where to wait"] == _read
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
