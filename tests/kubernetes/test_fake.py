@@ -347,6 +347,21 @@ async def test_a_suspended_job_loses_its_pods_and_goes_on_later(fake: FakeCluste
     assert first != fake.run(lambda: fake.store.list("pods"))[0]["metadata"]["name"]
 
 
+async def test_a_pod_that_is_gone_before_its_first_process_starts_none(fake: FakeCluster, api: Api) -> None:
+    fake.run(fake.kubelet.creates.clear)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, **template("sleep 1000")}
+    assert 201 == (await api("POST", PODS, pod))[0]
+    (living,) = fake.kubelet.pods.values()
+    await until(fake, lambda: living.placed)
+    await api("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
+    await until(fake, lambda: living.gone)
+
+    fake.run(fake.kubelet.creates.set)
+    await until(fake, lambda: living.task.done() or fake.kubelet.processes)
+
+    assert not fake.kubelet.processes
+
+
 def test_a_fake_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(_: object) -> None:
         raise ModuleNotFoundError("No module named 'cryptography'")

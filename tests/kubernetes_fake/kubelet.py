@@ -194,7 +194,7 @@ class Pod:
         """Run a container, again where its pod's policy says so."""
         policy = container.spec.get("restartPolicy", self.policy)
         backoff = self.cluster.pace.crash_backoff
-        while self.ended is None and not self.deleting.is_set():
+        while self.ended is None and not self.deleting.is_set() and not self.gone:
             code = await self._run(container)
             if container in self.init and not code:
                 return
@@ -210,6 +210,8 @@ class Pod:
 
     async def _run(self, container: Container) -> int:
         await self._can_start(container)
+        if self.gone:
+            return 0
         run = Run(number=container.runs[-1].number + 1 if container.runs else 0)
         container.runs.append(run)
         container.waiting = None
