@@ -24,7 +24,7 @@ class Files(Protocol):
 
 
 STAYS_EVERY = 32
-"""Every so many times that files take the place of others, they are kept as if they had been used again."""
+"""One in so many files that take the place of another is kept as long as a file that is used again."""
 
 
 class OpenFiles:

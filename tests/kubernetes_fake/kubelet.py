@@ -210,7 +210,7 @@ class Pod:
 
     async def _run(self, container: Container) -> int:
         await self._can_start(container)
-        if self.gone:
+        if self.gone:  # removed before its first process, which nothing would end
             return 0
         run = Run(number=container.runs[-1].number + 1 if container.runs else 0)
         container.runs.append(run)
