@@ -24,7 +24,7 @@ class Files(Protocol):
 
 
 STAYS_EVERY = 32
-"""One in so many files that take the place of another is kept as long as a file that is used again."""
+"""Of this many files that each take the place of another, one is kept as if it had been used again."""
 
 
 class OpenFiles:

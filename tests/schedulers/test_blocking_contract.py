@@ -13,6 +13,8 @@ from asyncsched.specs import AppState
 from asyncsched.testing.contract import ContractRig, SchedulerContract
 from tests.schedulers._plain import PlainScheduler
 
+NO_NOTE = "an object keeps no note of what an app was made from"
+
 CANNOT = {
     "test_scheduling_one_dry_run_twice_submits_once": "the id is told by schedule; tests/schedulers/test_blocking.py",
     "test_a_dry_run_that_was_made_by_hand_is_launched_by_its_requests_id": "no request is known to name its app",
@@ -23,11 +25,11 @@ CANNOT = {
     "test_success_is_described_in_full": "the documents have no times",
     "test_all_ended_with_a_failure_is_failed_and_says_why": "the object tells no reason",
     "test_list_tells_the_apps_of_all_sessions": "an object knows no sessions",
-    "test_a_described_app_can_be_submitted_again": "an object keeps no note of what an app was made from",
-    "test_a_described_app_that_had_secrets_is_refused_until_they_are_filled_in": "as above",
-    "test_an_app_whose_request_was_edited_is_not_submitted_again_as_it_was": "as above",
-    "test_what_pre_proc_changes_is_not_told_as_what_ran": "as above",
-    "test_a_dry_run_that_pre_proc_makes_anew_is_told_like_its_own": "as above",
+    "test_a_described_app_can_be_submitted_again": NO_NOTE,
+    "test_a_described_app_that_had_secrets_is_refused_until_they_are_filled_in": NO_NOTE,
+    "test_an_app_whose_request_was_edited_is_not_submitted_again_as_it_was": NO_NOTE,
+    "test_what_pre_proc_changes_is_not_told_as_what_ran": NO_NOTE,
+    "test_a_dry_run_that_pre_proc_makes_anew_is_told_like_its_own": NO_NOTE,
 }
 """What an object with plain methods cannot promise, and why."""
 
