@@ -46,7 +46,11 @@ _BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n for _ in rang
 
 def main(arguments: Sequence[str]) -> int:
     """Run what the command line asks for; return the exit code."""
-    options, pytest_args = _parser().parse_known_args(arguments)
+    parser = _parser()
+    options, pytest_args = parser.parse_known_args(arguments)
+    if options.timed and (single := [name for name in pytest_args if "::" in name and not name.startswith("-")]):
+        # Processes share files; pytest would find no file here, and say that no test came near its budget.
+        parser.error(f"--timed takes whole files, or -k, and not one test: {', '.join(single)}")
     how = _again if options.timed else _one_after_the_other if pytest_args else _at_once
     with tempfile.TemporaryDirectory(prefix="asyncsched-run-") as folder:
         try:

@@ -350,6 +350,16 @@ def test_an_unknown_room_is_refused_with_those_that_there_are() -> None:
     assert all(room in done.stderr for room in ROOMS)
 
 
+def test_one_test_of_a_file_is_refused_where_whole_files_are_shared() -> None:
+    one = "tests/room/test_near.py::test_near"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests._run", "--timed", one], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert f"--timed takes whole files, or -k, and not one test: {one}" in done.stderr
+
+
 def test_the_help_names_every_room() -> None:
     told = subprocess.run([ROOT / "tests" / "run", "--help"], capture_output=True, text=True, check=True).stdout
 
